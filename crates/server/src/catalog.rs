@@ -1,5 +1,5 @@
-//! The live list of models: cached, refreshed behind the callers' backs, with the
-//! last good one on disk for when the backend cannot be asked.
+//! The live list of models: cached, refreshed in the background, with the last good list on disk in
+//! case the backend does not answer.
 
 use std::{
     future::Future,
@@ -23,12 +23,12 @@ use tokio::{
 };
 
 use crate::{
-    files::{self, Access, private},
+    files::{self, FileAccess, private},
     tasks::Tasks,
 };
 
 /// Asks the backend.
-pub type Fetch = Arc<
+pub type FetchModels = Arc<
     dyn Fn() -> Pin<Box<dyn Future<Output = Result<ModelList, TurnError>> + Send>> + Send + Sync,
 >;
 
@@ -48,17 +48,17 @@ pub struct Catalog {
 }
 
 struct CatalogInner {
-    fetch: Fetch,
-    options: Options,
+    fetch: FetchModels,
+    options: CatalogOptions,
     tasks: Tasks,
     state: Mutex<CatalogState>,
-    /// The list on disk, read once for all who want it.
+    /// The list on disk, read once for all callers.
     kept: OnceCell<Option<Arc<ModelList>>>,
 }
 
 /// How a catalog behaves.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct CatalogOptions {
     /// How long a list counts as fresh.
     pub ttl: Duration,
     /// Where the last good list is kept, if anywhere.
@@ -93,7 +93,7 @@ impl std::fmt::Debug for Catalog {
 
 impl Catalog {
     #[must_use]
-    pub fn new(fetch: Fetch, options: Options, tasks: Tasks) -> Self {
+    pub fn new(fetch: FetchModels, options: CatalogOptions, tasks: Tasks) -> Self {
         let state = Mutex::new(CatalogState::default());
         Self {
             inner: Arc::new(CatalogInner { fetch, options, tasks, state, kept: OnceCell::new() }),
@@ -104,7 +104,7 @@ impl Catalog {
     /// fetched; without one, the caller waits for the backend.
     ///
     /// # Errors
-    /// There is no list, neither live nor on disk. Says why.
+    /// No list is available, neither live nor on disk; with the cause.
     pub async fn get(&self) -> ListOutcome {
         let now = Instant::now();
         {
@@ -164,8 +164,8 @@ impl Catalog {
             && state.pause(now).is_none()
     }
 
-    /// Joins the refresh that is under way, or starts one. It goes on when nobody
-    /// waits for it any more.
+    /// Joins the refresh that is under way, or starts one. It continues when no caller waits for it
+    /// any more.
     fn refresh(&self) -> watch::Receiver<Option<ListOutcome>> {
         let mut state = self.inner.state.lock();
         if let Some(flight) = &state.flight {
@@ -176,7 +176,7 @@ impl Catalog {
         drop(state);
         let catalog = self.clone();
         self.inner.tasks.spawn("models", async move {
-            let landed = Landing { catalog: &catalog };
+            let landed = FlightGuard { catalog: &catalog };
             let outcome = tokio::select! {
                 fetched = (catalog.inner.fetch)() => usable(fetched),
                 () = catalog.inner.tasks.stopped() => {
@@ -203,8 +203,8 @@ impl Catalog {
                 state.failed = None;
             }
             Err(error) => {
-                // Who has just signed in is not told for a while that nobody has; a sign-in
-                // that Cursor refuses is remembered where the tokens are.
+                // A user who has just signed in must not get this error from before; the tokens
+                // remember a sign-in that Cursor refused.
                 let pause = match error.code {
                     ErrorCode::NotAuthenticated => Duration::ZERO,
                     _ => PAUSE_AFTER_FAILURE,
@@ -249,11 +249,11 @@ impl Catalog {
 }
 
 /// Clears the flight also when the fetch panics, so that the next caller may try.
-struct Landing<'a> {
+struct FlightGuard<'a> {
     catalog: &'a Catalog,
 }
 
-impl Drop for Landing<'_> {
+impl Drop for FlightGuard<'_> {
     fn drop(&mut self) {
         self.catalog.inner.state.lock().flight = None;
     }
@@ -267,7 +267,7 @@ async fn wait(mut flight: watch::Receiver<Option<ListOutcome>>) -> ListOutcome {
     }
 }
 
-/// An empty list is no list: it would make every name unknown.
+/// An empty list is an error: it would make every name unknown.
 fn usable(fetched: Result<ModelList, TurnError>) -> ListOutcome {
     let list = fetched?;
     if list.is_empty() {
@@ -301,7 +301,7 @@ fn write(file: &Path, list: &ModelList) -> io::Result<()> {
     let folder = file.parent().ok_or_else(|| io::Error::other("no folder"))?;
     private::dir_builder().recursive(true).create(folder)?;
     let text = serde_json::to_vec(&CatalogFile { version: VERSION, models: list })?;
-    files::replace(file, &text, Access::Private)
+    files::replace(file, &text, FileAccess::Private)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use ibeam_core::models::ModelInfo;
 
 use super::*;
 
-/// A backend that answers what it is told to, after a second.
+/// A backend with scripted answers, each after a second.
 #[derive(Clone, Default)]
 struct Backend {
     calls: Arc<AtomicUsize>,
@@ -33,7 +33,7 @@ impl Backend {
 
     fn catalog(&self, file: Option<PathBuf>) -> Catalog {
         let backend = self.clone();
-        let fetch: Fetch = Arc::new(move || {
+        let fetch: FetchModels = Arc::new(move || {
             backend.calls.fetch_add(1, Ordering::SeqCst);
             let answer = backend.answer.lock().clone();
             Box::pin(async move {
@@ -45,7 +45,7 @@ impl Backend {
             })
         });
         let ttl = Duration::from_secs(300);
-        Catalog::new(fetch, Options { ttl, file, unknown: Unknown::Refuse }, Tasks::new())
+        Catalog::new(fetch, CatalogOptions { ttl, file, unknown: Unknown::Refuse }, Tasks::new())
     }
 }
 
@@ -66,7 +66,7 @@ async fn pass(seconds: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_callers_share_one_fetch_and_then_the_cache() {
+async fn callers_share_one_fetch_and_then_the_cache() {
     let backend = Backend::with(&["a"]);
     let catalog = backend.catalog(None);
     assert!(!has_list(&catalog));
@@ -80,7 +80,7 @@ async fn many_callers_share_one_fetch_and_then_the_cache() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_old_list_is_given_at_once_and_replaced_behind_the_scenes() {
+async fn stale_list_is_returned_and_refreshed_in_the_background() {
     let backend = Backend::with(&["a"]);
     let catalog = backend.catalog(None);
     catalog.get().await.unwrap();
@@ -96,7 +96,7 @@ async fn an_old_list_is_given_at_once_and_replaced_behind_the_scenes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_refresh_keeps_the_list_and_leaves_the_backend_alone() {
+async fn failed_refresh_keeps_the_list_and_pauses() {
     let backend = Backend::with(&["a"]);
     let catalog = backend.catalog(None);
     catalog.get().await.unwrap();
@@ -114,7 +114,7 @@ async fn a_failed_refresh_keeps_the_list_and_leaves_the_backend_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_any_list_the_error_says_why() {
+async fn missing_list_error_contains_its_cause() {
     let backend = Backend::default();
     backend.fails();
     let error = backend.catalog(None).get().await.unwrap_err();
@@ -126,7 +126,7 @@ async fn without_any_list_the_error_says_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_good_list_survives_on_disk() {
+async fn last_good_list_is_kept_on_disk() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("deeper").join("models.json");
     let backend = Backend::with(&["a"]);
@@ -139,11 +139,11 @@ async fn the_last_good_list_survives_on_disk() {
         let mode = std::fs::metadata(&file).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
-    // A new process, and nobody answers.
+    // A new process, and the backend does not answer.
     backend.fails();
     let second = backend.catalog(Some(file.clone()));
     assert_eq!(ids(&second.get().await.unwrap()), ["a"]);
-    // A live list is preferred when it comes in time, and waited for only so long.
+    // A live list is preferred when it comes in time, and the wait for it is limited.
     backend.lists(&["b"]);
     let third = backend.catalog(Some(file.clone()));
     assert_eq!(ids(&third.get().await.unwrap()), ["b"]);
@@ -153,14 +153,14 @@ async fn the_last_good_list_survives_on_disk() {
     let before = Instant::now();
     assert_eq!(ids(&fourth.get().await.unwrap()), ["b"]);
     assert_eq!(before.elapsed(), PATIENCE);
-    // A damaged file is no list.
+    // A damaged file is ignored.
     std::fs::write(&file, "{").unwrap();
     backend.fails();
     assert!(backend.catalog(Some(file)).get().await.is_err());
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unknown_name_is_worth_one_new_list() {
+async fn unknown_model_name_causes_one_refresh() {
     let backend = Backend::with(&["a"]);
     let catalog = backend.catalog(None);
     assert_eq!(catalog.resolve("a", None).await.unwrap().wire_id, "a");
@@ -174,7 +174,7 @@ async fn an_unknown_name_is_worth_one_new_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn names_pass_through_where_that_is_wanted() {
+async fn unknown_names_pass_through_if_enabled() {
     let backend = Backend::with(&["a"]);
     let mut catalog = backend.catalog(None);
     Arc::get_mut(&mut catalog.inner).unwrap().options.unknown = Unknown::PassThrough;
@@ -182,7 +182,7 @@ async fn names_pass_through_where_that_is_wanted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_caller_that_leaves_does_not_stop_the_fetch() {
+async fn dropped_caller_does_not_stop_the_fetch() {
     let backend = Backend::with(&["a"]);
     let catalog = backend.catalog(None);
     let left = tokio::time::timeout(Duration::from_millis(10), catalog.get()).await;
@@ -193,7 +193,7 @@ async fn a_caller_that_leaves_does_not_stop_the_fetch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_any_list_the_pause_is_kept_too() {
+async fn failed_first_fetch_pauses_too() {
     let backend = Backend::default();
     backend.fails();
     let catalog = backend.catalog(None);
@@ -209,7 +209,7 @@ async fn without_any_list_the_pause_is_kept_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn everyone_gets_the_list_on_disk() {
+async fn all_waiting_callers_get_the_list_on_disk() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("models.json");
     write(&file, &list(&["a"])).unwrap();
@@ -222,7 +222,7 @@ async fn everyone_gets_the_list_on_disk() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fetch_that_hangs_ends_with_the_program() {
+async fn hanging_fetch_ends_at_shutdown() {
     // It never answers.
     let catalog = Backend::default().catalog(None);
     let tasks = catalog.inner.tasks.clone();

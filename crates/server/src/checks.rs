@@ -1,5 +1,5 @@
-//! Work on schemas that clients send. How much that is depends on them, so little of it is
-//! done at a time, and nobody waits for long.
+//! Work on schemas that clients send. Its size depends on them, so only some of it runs at a time,
+//! and callers wait for a limited time.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,18 +14,18 @@ const AT_ONCE: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
-pub(crate) struct Checks {
+pub(crate) struct SchemaChecks {
     places: Arc<Semaphore>,
     tasks: Tasks,
 }
 
-impl Checks {
+impl SchemaChecks {
     pub(crate) fn new(tasks: Tasks) -> Self {
         Self { places: Arc::new(Semaphore::new(AT_ONCE)), tasks }
     }
 
-    /// Does some work off the async threads. `None`: it takes too long. What was begun then
-    /// still keeps its place until it ends.
+    /// Does some work off the async threads. `None`: it takes too long. Work that was started then
+    /// keeps its slot until it ends.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -51,7 +51,7 @@ mod tests {
 
     /// Work that does not end in time.
     async fn late<T: Send + 'static>(
-        checks: &Checks,
+        checks: &SchemaChecks,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> bool {
         let pass = time::advance(PATIENCE + Duration::from_millis(1));
@@ -59,8 +59,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_takes_too_long_keeps_its_place_and_nobody_waiting() {
-        let checks = Checks::new(Tasks::new());
+    async fn timed_out_work_keeps_its_slot_until_it_ends() {
+        let checks = SchemaChecks::new(Tasks::new());
         assert_eq!(checks.run(|| 8).await.unwrap().unwrap(), 8);
 
         let (ends, ended): (Vec<_>, Vec<_>) = (0..AT_ONCE).map(|_| mpsc::channel::<()>()).unzip();

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_have_dates() {
+    fn dates_are_formatted() {
         for (seconds, expect) in [
             (0, "1970-01-01"),
             (86_399, "1970-01-01"),

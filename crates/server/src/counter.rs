@@ -18,10 +18,9 @@ use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use crate::{keys::Hash, limits::Permits, tasks::Tasks};
+use crate::{keys::KeyHash, limits::Permits, tasks::Tasks};
 
-/// Texts whose counts are remembered: some hundred bytes each, and a long conversation has
-/// a few hundred.
+/// Cached counts of texts: some hundred bytes each, and a long conversation has a few hundred.
 const TEXTS: usize = 8192;
 
 /// Whole requests, which clients like to ask about twice.
@@ -51,24 +50,24 @@ pub enum CountedBody {
 /// The counter of the program. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Counter {
-    known: Arc<Known>,
+    known: Arc<CountState>,
     permits: Permits,
     large: Permits,
     tasks: Tasks,
 }
 
 #[derive(Debug)]
-struct Known {
+struct CountState {
     calibration: Mutex<Calibration>,
     texts: Mutex<Cache<TextKey, Count>>,
     requests: Mutex<Cache<RequestKey, Count>>,
-    /// One sample is looked at; others that come meanwhile are let go.
+    /// A sample is being learned; others are dropped meanwhile.
     learning: AtomicBool,
 }
 
 impl Counter {
     pub(crate) fn new(tasks: Tasks) -> Self {
-        let known = Known {
+        let known = CountState {
             calibration: Mutex::default(),
             texts: Mutex::new(Cache::new(TEXTS)),
             requests: Mutex::new(Cache::new(REQUESTS)),
@@ -93,7 +92,7 @@ impl Counter {
         (family, model): (Family, &str),
         request: TurnRequest,
         body: CountedBody,
-        key: &Hash,
+        key: &KeyHash,
     ) -> Result<Count, TurnError> {
         let measure = self.known.calibration.lock().measure(family, model);
         let known_as = (measure, body);
@@ -150,7 +149,7 @@ impl Counter {
         if !Calibration::wants(family, model, &sample) {
             return;
         }
-        let Some(lesson) = Lesson::begin(&self.known) else { return };
+        let Some(lesson) = LearningGuard::begin(&self.known) else { return };
         let model = model.to_owned();
         // No request waits for it.
         drop(self.tasks.spawn_blocking(move || {
@@ -162,27 +161,27 @@ impl Counter {
 }
 
 /// The right to learn; there is one.
-struct Lesson(Arc<Known>);
+struct LearningGuard(Arc<CountState>);
 
-impl Lesson {
-    fn begin(known: &Arc<Known>) -> Option<Self> {
+impl LearningGuard {
+    fn begin(known: &Arc<CountState>) -> Option<Self> {
         let busy = known.learning.swap(true, Ordering::AcqRel);
         (!busy).then(|| Self(Arc::clone(known)))
     }
 }
 
-impl Drop for Lesson {
+impl Drop for LearningGuard {
     fn drop(&mut self) {
         self.0.learning.store(false, Ordering::Release);
     }
 }
 
-impl Known {
+impl CountState {
     fn all<'a>(&self, texts: impl Iterator<Item = &'a str>, measure: Measure) -> Count {
         self.all_while(texts, measure, || true).unwrap_or(Count::NONE)
     }
 
-    /// `None`: it is not wanted any more.
+    /// `None`: the caller has left.
     fn all_while<'a>(
         &self,
         mut texts: impl Iterator<Item = &'a str>,

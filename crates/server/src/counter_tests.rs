@@ -6,7 +6,7 @@ use super::*;
 
 const CLAUDE: (Family, &str) = (Family::Claude, "claude-4.6-sonnet");
 const GPT: (Family, &str) = (Family::Gpt, "gpt-5.5");
-const KEY: Hash = [1; 32];
+const KEY: KeyHash = [1; 32];
 
 fn asked(text: &str) -> (TurnRequest, CountedBody) {
     let body = serde_json::json!({
@@ -32,7 +32,7 @@ async fn settled(counter: &Counter) {
 }
 
 #[tokio::test]
-async fn all_texts_of_a_request_count_and_say_how_well() {
+async fn every_text_of_a_request_is_counted() {
     let counter = Counter::new(Tasks::new());
     let words = "many words ".repeat(200);
     let texts = ["Be brief.", "ls", r#"{"type":"object"}"#, &words];
@@ -43,7 +43,7 @@ async fn all_texts_of_a_request_count_and_say_how_well() {
 }
 
 #[tokio::test]
-async fn images_are_a_guess() {
+async fn images_are_estimated() {
     let counter = Counter::new(Tasks::new());
     let body = r#"{"model":"auto","messages":[{"role":"user","content":[{"type":"image_url",
         "image_url":{"url":"data:image/png;base64,aGk="}}]}]}"#;
@@ -54,7 +54,7 @@ async fn images_are_a_guess() {
 }
 
 #[tokio::test]
-async fn what_was_counted_is_remembered_by_its_hash() {
+async fn counts_are_cached_by_hash() {
     let counter = Counter::new(Tasks::new());
     let words = "many words ".repeat(200);
     let first = count(&counter, GPT, &words).await;
@@ -71,7 +71,7 @@ async fn what_was_counted_is_remembered_by_its_hash() {
 
 /// The same bytes may be a request in both dialects, which read other parts of them.
 #[tokio::test]
-async fn a_count_is_remembered_for_its_dialect_only() {
+async fn cached_count_is_separate_for_each_dialect() {
     let counter = Counter::new(Tasks::new());
     let count = async |text: &str, body| {
         counter.request(GPT, asked(text).0, body, &KEY).await.unwrap().tokens
@@ -84,7 +84,7 @@ async fn a_count_is_remembered_for_its_dialect_only() {
 }
 
 #[tokio::test]
-async fn answers_teach_how_far_off_an_estimate_is() {
+async fn reported_usage_corrects_later_estimates() {
     let counter = Counter::new(Tasks::new());
     let words = "an answer of many words ".repeat(50);
     let raw = Vocabulary::O200k.count(&words).tokens;
@@ -105,21 +105,21 @@ async fn answers_teach_how_far_off_an_estimate_is() {
 }
 
 #[tokio::test]
-async fn one_sample_at_a_time_and_never_stuck() {
+async fn samples_are_learned_one_at_a_time() {
     let counter = Counter::new(Tasks::new());
     // The first count loads it.
     let _ = Vocabulary::O200k.count("a");
-    let lesson = Lesson::begin(&counter.known).unwrap();
-    assert!(Lesson::begin(&counter.known).is_none());
+    let lesson = LearningGuard::begin(&counter.known).unwrap();
+    assert!(LearningGuard::begin(&counter.known).is_none());
     let sample = Sample { text: "word ".repeat(200), reported: 300 };
     counter.learn(CLAUDE, sample);
     assert!(counter.tasks.is_empty(), "it was let go");
     drop(lesson);
-    assert!(Lesson::begin(&counter.known).is_some());
+    assert!(LearningGuard::begin(&counter.known).is_some());
 }
 
 #[tokio::test]
-async fn an_estimate_goes_on_from_what_was_counted() {
+async fn estimate_adds_to_the_counted_part() {
     let counter = Counter::new(Tasks::new());
     let uncounted = Uncounted {
         before: 100,
@@ -142,7 +142,7 @@ async fn an_estimate_goes_on_from_what_was_counted() {
 /// It ends with its client, and meanwhile others are counted.
 #[tokio::test]
 #[expect(clippy::await_holding_lock, reason = "the count waits for it, and nothing else does")]
-async fn a_count_ends_when_its_client_leaves() {
+async fn count_stops_when_its_client_disconnects() {
     let counter = Counter::new(Tasks::new());
     let long = "many words ".repeat(30_000);
     let (request, body) = asked(&long);
@@ -167,7 +167,7 @@ async fn a_count_ends_when_its_client_leaves() {
 }
 
 #[tokio::test]
-async fn large_counts_of_one_key_do_not_hold_up_another_key() {
+async fn large_counts_of_one_key_do_not_block_another_key() {
     let counter = Counter::new(Tasks::new());
     let held = counter.large.acquire(&KEY).await;
     let long = "many words ".repeat(30_000);

@@ -14,7 +14,8 @@ use tokio::task::JoinHandle;
 use crate::{
     app::App,
     config::{
-        Backend, Config, Key, Listen, Origin, Problem, RawConfig, environment, load, resolve,
+        Backend, Config, Listen, RawConfig, SettingKey, SettingOrigin, SettingProblem, environment,
+        load, resolve,
     },
     net,
     server::{Server, StartError, url},
@@ -80,37 +81,37 @@ impl GatewayBuilder {
     /// Another of the user's accounts than the one that is called `default`.
     #[must_use]
     pub fn profile(self, name: &str) -> Self {
-        self.value(Key::Profile, "profile", name)
+        self.value(SettingKey::Profile, "profile", name)
     }
 
     /// This access token in place of what is signed in. It is never renewed.
     #[must_use]
     pub fn access_token(self, token: &str) -> Self {
-        self.value(Key::AccessToken, "access_token", token)
+        self.value(SettingKey::AccessToken, "access_token", token)
     }
 
     /// `agent`, `cli` or `acp`; by default Cursor's own API answers.
     #[must_use]
     pub fn backend(self, name: &str) -> Self {
-        self.value(Key::Backend, "backend", name)
+        self.value(SettingKey::Backend, "backend", name)
     }
 
     /// The port to listen on; 0, which is the default, for one that is free.
     #[must_use]
     pub fn port(self, port: u16) -> Self {
-        self.value(Key::Port, "port", &port.to_string())
+        self.value(SettingKey::Port, "port", &port.to_string())
     }
 
     /// The address to listen on, 127.0.0.1 by default. Beyond this machine a key is a must.
     #[must_use]
     pub fn host(self, address: IpAddr) -> Self {
-        self.value(Key::Host, "host", &address.to_string())
+        self.value(SettingKey::Host, "host", &address.to_string())
     }
 
     /// What clients have to send as their key; by default anything will do.
     #[must_use]
     pub fn api_key(self, key: &str) -> Self {
-        self.value(Key::ApiKey, "api_key", key)
+        self.value(SettingKey::ApiKey, "api_key", key)
     }
 
     /// Any other setting, by its name in `docs/configuration.md`: `set("clocks.turn", "1h")`.
@@ -128,13 +129,13 @@ impl GatewayBuilder {
         self
     }
 
-    fn value(mut self, key: Key, method: &str, value: &str) -> Self {
-        self.given.set(key, value, Origin::Flag(method.to_owned()));
+    fn value(mut self, key: SettingKey, method: &str, value: &str) -> Self {
+        self.given.set(key, value, SettingOrigin::Flag(method.to_owned()));
         self
     }
 
-    /// Binds the port and begins to serve, on the runtime of the caller. It serves also when
-    /// nobody is signed in: clients are then told so ([`Running::is_signed_in`]).
+    /// Binds the port and starts to serve, on the runtime of the caller. It also serves when the
+    /// user is not signed in: clients then get an error ([`Running::is_signed_in`]).
     ///
     /// # Errors
     /// A setting is wrong, serving would be unsafe, or the port is taken.
@@ -155,7 +156,7 @@ impl GatewayBuilder {
             load(self.given, &environment(), None)
         } else {
             let mut usual = RawConfig::default();
-            usual.set(Key::Port, "0", Origin::Default);
+            usual.set(SettingKey::Port, "0", SettingOrigin::Default);
             resolve(&self.given.or(usual), None)
         };
         if !resolution.problems.is_empty() {
@@ -243,7 +244,7 @@ impl Drop for End {
 pub enum GatewayError {
     /// Settings that cannot be used.
     #[error("{}", joined(.0))]
-    Settings(Vec<Problem>),
+    Settings(Vec<SettingProblem>),
     /// It would be started from the file of this program, which is not `ibeam`.
     #[error("only the program `ibeam` can simulate `cursor-agent`")]
     SimulatedChild,
@@ -266,6 +267,6 @@ impl GatewayError {
     }
 }
 
-fn joined(problems: &[Problem]) -> String {
+fn joined(problems: &[SettingProblem]) -> String {
     problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }

@@ -1,10 +1,10 @@
-//! Work on large requests. It takes a while, so it is done beside the event loop, so that
-//! running streams are not held up: a few requests at a time, and keys in turn.
+//! Work on large requests. It takes a while, so it runs off the event loop and does not delay
+//! running streams: a few requests at a time, and keys in turn.
 
 use ibeam_core::error::{ErrorCode, TurnError};
 
 use crate::{
-    keys::Hash,
+    keys::KeyHash,
     limits::{Permit, Permits},
     tasks::Tasks,
 };
@@ -44,18 +44,18 @@ impl LargeWork {
 
     /// A permit to load what a request of the client with that key continues. It is held until
     /// that is decoded.
-    pub(crate) async fn load(&self, key: &Hash) -> Option<Permit> {
+    pub(crate) async fn load(&self, key: &KeyHash) -> Option<Permit> {
         self.loads.acquire(key).await
     }
 
-    /// Does work on so many bytes, for the client with that key. A client that leaves while
-    /// it waits for a permit costs nothing more.
+    /// Runs work on `bytes` bytes for the client with that key. A client that disconnects while it
+    /// waits for a permit costs nothing more.
     ///
     /// # Errors
     /// The work panicked, or the program ends.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
-        key: &Hash,
+        key: &KeyHash,
         bytes: usize,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, TurnError> {
@@ -89,15 +89,15 @@ mod tests {
 
     use super::*;
 
-    const KEY: Hash = [1; 32];
-    const OTHER: Hash = [2; 32];
+    const KEY: KeyHash = [1; 32];
+    const OTHER: KeyHash = [2; 32];
 
     async fn place(large: &LargeWork, bytes: usize) -> ThreadId {
         large.run(&KEY, bytes, || thread::current().id()).await.unwrap()
     }
 
     #[tokio::test]
-    async fn large_bodies_are_read_beside_the_event_loop_and_few_at_once() {
+    async fn large_work_runs_off_the_event_loop_two_at_a_time() {
         let large = LargeWork::new(Tasks::new());
         let here = thread::current().id();
         assert_eq!(place(&large, LARGE).await, here);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_queue_of_large_requests_of_one_key_does_not_hold_up_another_key() {
+    async fn large_requests_of_one_key_do_not_block_another_key() {
         let large = LargeWork::new(Tasks::new());
         let mut held = Vec::new();
         for _ in 0..AT_ONCE {

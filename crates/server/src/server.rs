@@ -23,12 +23,12 @@ use tracing::{info, warn};
 
 pub use self::error::StartError;
 pub use self::listener::{reachable, url};
-pub use self::passed_sockets::Given;
+pub use self::passed_sockets::PassedSockets;
 use self::{
     client::{ClientHost, ClientLimits, client},
-    connections::Crowd,
+    connections::Connections,
     idle::Traffic,
-    listener::Doors,
+    listener::Listeners,
 };
 use crate::{
     api,
@@ -48,18 +48,18 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Server {
     app: Arc<App>,
-    doors: Doors,
+    doors: Listeners,
     tls: Option<Arc<rustls::ServerConfig>>,
     tasks: Tasks,
-    needed: Needed,
+    needed: InUse,
 }
 
 /// Who else says that the server is in use.
-struct Needed(Box<dyn Fn() -> bool + Send + Sync>);
+struct InUse(Box<dyn Fn() -> bool + Send + Sync>);
 
-impl fmt::Debug for Needed {
+impl fmt::Debug for InUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Needed")
+        f.write_str("InUse")
     }
 }
 
@@ -69,7 +69,7 @@ impl Server {
     /// # Errors
     /// The configuration is unsafe, a file cannot be used, or the port is taken.
     pub async fn bind(config: Config, tasks: &Tasks) -> Result<Self, StartError> {
-        Self::bind_given(config, Given::none(), tasks).await
+        Self::bind_given(config, PassedSockets::none(), tasks).await
     }
 
     /// As [`Self::bind`], on the sockets that were handed over, if there are any, in place of
@@ -79,7 +79,7 @@ impl Server {
     /// As [`Self::bind`]; or such a socket cannot be used.
     pub async fn bind_given(
         mut config: Config,
-        given: Given,
+        given: PassedSockets,
         tasks: &Tasks,
     ) -> Result<Self, StartError> {
         given.settle(&mut config);
@@ -91,8 +91,8 @@ impl Server {
         }
         let tls = config.server.tls.as_ref().map(secure).transpose()?;
         let doors = match given.is_empty() {
-            true => Doors::bind(config.places()).await?,
-            false => Doors::given(given)?,
+            true => Listeners::bind(config.places()).await?,
+            false => Listeners::given(given)?,
         };
         Self::with(doors, tls, config, tasks)
     }
@@ -107,7 +107,7 @@ impl Server {
     }
 
     fn with(
-        doors: Doors,
+        doors: Listeners,
         tls: Option<Arc<rustls::ServerConfig>>,
         config: Config,
         tasks: &Tasks,
@@ -119,13 +119,13 @@ impl Server {
         let app = App::new(config, sim.as_ref(), tasks)?;
         let bridge = Bridge::new(app.config(), tasks);
         let app = Arc::new(app.with_bridge(bridge));
-        Ok(Self { app, doors, tls, tasks: tasks.clone(), needed: Needed(Box::new(|| false)) })
+        Ok(Self { app, doors, tls, tasks: tasks.clone(), needed: InUse(Box::new(|| false)) })
     }
 
     /// For as long as `needed` says so, the server does not end for want of requests.
     #[must_use]
     pub fn while_needed(self, needed: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        Self { needed: Needed(Box::new(needed)), ..self }
+        Self { needed: InUse(Box::new(needed)), ..self }
     }
 
     #[must_use]
@@ -167,7 +167,7 @@ impl Server {
         let config = app.config();
         let limits = config.limits;
         let beside = limits.upstream_connections + file_limit::of_children(config);
-        let crowd = Crowd::new(file_limit::connections(limits.connections, beside));
+        let crowd = Connections::new(file_limit::connections(limits.connections, beside));
         // Behind TLS, plain words are worth nothing.
         let full = if tls.is_none() { api::no_room() } else { Vec::new() };
         let host = ClientHost {

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn each_signal_is_more_urgent_than_the_last() {
+    fn each_further_signal_is_more_urgent() {
         let shutdown = Shutdown::new();
         assert!(shutdown.signal());
         assert!(shutdown.is_draining() && !shutdown.is_aborted() && !shutdown.was_forced());

@@ -5,14 +5,14 @@ use std::{path::Path, time::SystemTime};
 /// A file that was replaced has another inode, even if both were written in the same
 /// moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub(crate) struct FileStamp {
     modified: Option<SystemTime>,
     len: u64,
     inode: u64,
     mode: u32,
 }
 
-impl Stamp {
+impl FileStamp {
     /// None: there is no file.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let meta = std::fs::metadata(path).ok()?;

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_task_that_hangs_does_not_hold_the_end_up() {
+    async fn hanging_task_does_not_block_shutdown() {
         let tasks = Tasks::new();
         tasks.spawn("stuck", std::future::pending::<()>());
         tasks.spawn("polite", tasks.stopped());
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_executor_is_counted_too() {
+    async fn tasks_of_an_executor_are_counted() {
         use hyper::rt::Executor as _;
         let tasks = Tasks::new();
         tasks.executor("test").execute(std::future::pending::<()>());

@@ -10,7 +10,7 @@ use crate::doctor::audit::{
     audit,
 };
 use ibeam_server::{
-    auth::Here,
+    auth::LocalUser,
     clock,
     config::{environment, file_in_use},
 };
@@ -47,7 +47,7 @@ impl Audit {
             say(&format!("warning: {warning}"));
         }
         let (config, key_from) = (&loaded.config, &loaded.key_from);
-        let here = Here::of(config).ok();
+        let here = LocalUser::of(config).ok();
         let file = file_in_use(&environment(), global.config.as_deref());
         let report = audit(&AuditSubject {
             config,

@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use ibeam_server::{auth::KEY_VARIABLE, config::Key};
+use ibeam_server::{auth::KEY_VARIABLE, config::SettingKey};
 
 /// Opens the link where the user is. Whether a program took it.
 pub(super) fn open(url: &str) -> bool {
@@ -42,7 +42,7 @@ fn launch(mut command: Command) -> bool {
 
 /// Every variable that may hold one.
 fn secrets() -> impl Iterator<Item = OsString> {
-    let settings = Key::ALL.iter().filter(|key| key.row().secret).flat_map(|key| {
+    let settings = SettingKey::ALL.iter().filter(|key| key.row().secret).flat_map(|key| {
         let older = key.row().env.iter().map(|(name, _)| OsString::from(name));
         older.chain([OsString::from(key.env_name())])
     });

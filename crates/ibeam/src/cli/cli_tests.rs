@@ -1,7 +1,7 @@
 use clap::CommandFactory as _;
 
 use super::*;
-use ibeam_server::config::Key;
+use ibeam_server::config::SettingKey;
 
 fn parse(line: &str) -> Result<Cli, clap::Error> {
     Cli::try_parse_from(line.split(' '))
@@ -75,11 +75,14 @@ fn flags_reach_the_settings() {
         panic!("parsed as something else");
     };
     let raw = global.raw();
-    assert_eq!(raw.get(Key::LimitTurns).unwrap().text.as_str(), "2");
-    assert_eq!(raw.get(Key::LogLevel).unwrap().origin, Origin::Flag("--log-level".to_owned()));
+    assert_eq!(raw.get(SettingKey::LimitTurns).unwrap().text.as_str(), "2");
+    assert_eq!(
+        raw.get(SettingKey::LogLevel).unwrap().origin,
+        SettingOrigin::Flag("--log-level".to_owned())
+    );
     let listening = Listening { port: Some("1".to_owned()), ..Listening::default() };
     // `--port` also counts when the environment has a whole `listen`.
-    assert_eq!(listening.raw().get(Key::Listen).unwrap().text.as_str(), "");
+    assert_eq!(listening.raw().get(SettingKey::Listen).unwrap().text.as_str(), "");
 }
 
 /// A service is started with the options that it was installed with.
@@ -118,7 +121,7 @@ fn options_are_written_as_they_were_given() {
 #[test]
 fn without_an_account_the_way_out_is_named() {
     let home = std::path::Path::new("/nowhere");
-    let here = Here::with(ibeam_server::config::Env::new(), home, "work".parse().unwrap());
+    let here = LocalUser::with(ibeam_server::config::Env::new(), home, "work".parse().unwrap());
     let hints = not_signed_in(&here, &[]).hints.concat();
     for way in ["ibeam login --profile work", "CURSOR_ACCESS_TOKEN", "CURSOR_API_KEY", "--sim"] {
         assert!(hints.contains(way), "{hints}");

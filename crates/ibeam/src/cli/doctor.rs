@@ -25,7 +25,7 @@ use crate::{
     telemetry,
 };
 use ibeam_server::{
-    auth::Here,
+    auth::LocalUser,
     clock,
     config::{Backend, Config, environment, file_in_use},
     mcp::config::Places,
@@ -146,7 +146,7 @@ impl Doctor {
             Path::to_path_buf,
         );
         let settings = global.resolve(self.upstream.raw().or(self.listening.raw()));
-        let here = Here::of(&settings.config).ok();
+        let here = LocalUser::of(&settings.config).ok();
         let file = file_in_use(&environment(), global.config.as_deref());
         let audit = audit::audit(&audit::AuditSubject {
             config: &settings.config,
@@ -157,7 +157,7 @@ impl Doctor {
         let names = [audit.credential.email.clone(), audit.credential.sub.clone()];
         let names = names.into_iter().flatten().chain(account(report));
         let secrets = configured(&settings.config, file.as_deref(), here.as_ref(), &Places::here());
-        let veil = Veil::new(here.as_ref().map(Here::home), names).masking(secrets);
+        let veil = Veil::new(here.as_ref().map(LocalUser::home), names).masking(secrets);
         let page = anstream::adapter::strip_str(page).to_string();
         let contents = BundleContents { report, page: &page, settings: &settings, audit };
         let parts = block_on(async { Ok(bundle::parts(contents, &veil).await?) })?;
@@ -195,7 +195,7 @@ fn answered_by_cli(config: &Config) -> bool {
     let nobody = config.backend == Backend::Cursor
         && config.named_backend.is_none()
         && config.account.access_token.is_none()
-        && Here::of(config)
+        && LocalUser::of(config)
             .ok()
             .and_then(|here| here.discover().ok())
             .is_some_and(|discovery| discovery.found.is_none());

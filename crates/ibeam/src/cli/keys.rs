@@ -11,7 +11,7 @@ use super::{Global, Refusal, UpstreamOptions, models::align, print, say};
 use ibeam_server::{
     clock,
     config::RawConfig,
-    keys::{KeyFile, KeyFileError, Listed},
+    keys::{KeyFile, KeyFileError, KeyInfo},
 };
 
 #[derive(Debug, Args)]
@@ -135,7 +135,7 @@ pub(super) fn refused(error: &KeyFileError) -> anyhow::Error {
     Refusal::new(text).hint(hint).into()
 }
 
-fn table(keys: &[Listed]) -> String {
+fn table(keys: &[KeyInfo]) -> String {
     let mut table = vec![["NAME", "LIMIT", "CREATED"].map(str::to_owned)];
     for key in keys {
         let limit = key.limit.map_or_else(|| "-".to_owned(), |limit| limit.to_string());

@@ -19,9 +19,9 @@ use super::{
 use ibeam_server::{
     app::connector,
     auth::{
-        Account, ConsentKind, Credential, CredentialFile, Here,
+        Account, ConsentKind, Credential, CredentialFile, LocalUser,
         http::AuthHttp,
-        login::{PendingLogin, keep, with_key},
+        login::{BrowserLogin, keep, with_key},
         tokens::login_command,
     },
     clock,
@@ -72,7 +72,7 @@ impl LoginCommand {
             children::tell(&config);
             return Ok(code);
         }
-        let here = Here::of(&config)?;
+        let here = LocalUser::of(&config)?;
         let account = match self.source {
             Some(kind) => {
                 consent(&here, kind)?;
@@ -160,7 +160,7 @@ fn read_key(input: impl Read) -> anyhow::Result<SecretString> {
 }
 
 /// Consents to a source. One that has nothing to offer is not consented to.
-fn consent(here: &Here, kind: ConsentKind) -> anyhow::Result<()> {
+fn consent(here: &LocalUser, kind: ConsentKind) -> anyhow::Result<()> {
     if !here.profile().is_default() {
         let text = "other programs have no profiles: `--use` works with the default profile only";
         return Err(Refusal::new(text).into());
@@ -191,14 +191,14 @@ fn consent(here: &Here, kind: ConsentKind) -> anyhow::Result<()> {
     Err(Refusal::new(unusable.unwrap_or_else(none)).hint("sign in with `ibeam login`").into())
 }
 
-fn is_there(here: &Here, kind: ConsentKind) -> bool {
+fn is_there(here: &LocalUser, kind: ConsentKind) -> bool {
     // What is in a keychain only the search knows, and it stops at what goes before.
     let file = here.foreign_files().into_iter().any(|(of, path)| of == kind && path.exists());
     file || kind == ConsentKind::Keychain
 }
 
 /// Sign-ins of other programs that would do as well.
-pub(super) fn tell_of_others(here: &Here) -> anyhow::Result<()> {
+pub(super) fn tell_of_others(here: &LocalUser) -> anyhow::Result<()> {
     for refused in here.discover()?.refused {
         say(&format!("note: {refused}"));
     }
@@ -215,7 +215,7 @@ pub(super) async fn sign_in(
     file.reach()?;
     let tasks = Tasks::new();
     let http = AuthHttp::new(&connector(config), &config.upstream.api, &tasks);
-    let pending = PendingLogin::begin(http, config.clocks.login);
+    let pending = BrowserLogin::begin(http, config.clocks.login);
     invite(&pending, way)?;
     let waiting = WaitingLine::until(pending.deadline());
     let outcome = tokio::select! {
@@ -291,7 +291,7 @@ fn refusal(error: &PollError, command: &str) -> Refusal {
 }
 
 /// Shows the link, and opens it where that is of use.
-fn invite(pending: &PendingLogin, way: LoginWay) -> anyhow::Result<()> {
+fn invite(pending: &BrowserLogin, way: LoginWay) -> anyhow::Result<()> {
     let url = pending.url();
     match way {
         // A program reads the line; whoever runs it may read the words.

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::{Global, UpstreamOptions, block_on, children, say};
 use ibeam_server::{
-    auth::{ConsentKind, Here, LOCK_WAIT},
+    auth::{ConsentKind, LOCK_WAIT, LocalUser},
     config::{CredentialStorage, RawConfig},
 };
 
@@ -35,7 +35,7 @@ impl Logout {
             children::tell(&config);
             return Ok(code);
         }
-        let here = Here::of(&config)?;
+        let here = LocalUser::of(&config)?;
         let file = here.file();
         // Where there is nothing, not even a lock is made.
         let nothing =

@@ -53,8 +53,8 @@ use crate::{
     telemetry,
 };
 use ibeam_server::{
-    auth::{Here, RefusedCredential, tokens::login_command},
-    config::{Backend, Config, Origin, Problem},
+    auth::{LocalUser, RefusedCredential, tokens::login_command},
+    config::{Backend, Config, SettingOrigin, SettingProblem},
     net,
     server::StartError,
 };
@@ -185,12 +185,12 @@ impl Refusal {
     }
 
     /// All that is wrong with the settings, below one line that says so.
-    fn settings(line: &str, problems: &[Problem]) -> Self {
+    fn settings(line: &str, problems: &[SettingProblem]) -> Self {
         let mut refusal = Self::new(line);
         for problem in problems {
             refusal.message.push_str(&format!("\n  {problem}"));
         }
-        if problems.iter().any(|problem| matches!(problem.origin, Origin::Flag(_))) {
+        if problems.iter().any(|problem| matches!(problem.origin, SettingOrigin::Flag(_))) {
             refusal.code = USAGE;
         }
         refusal
@@ -270,7 +270,7 @@ fn require_account(config: &mut Config) -> anyhow::Result<()> {
     if config.account.access_token.is_some() {
         return Ok(());
     }
-    let here = Here::of(config)?;
+    let here = LocalUser::of(config)?;
     let discovery = here.discover()?;
     match discovery.found {
         Some(_) => Ok(()),
@@ -283,7 +283,7 @@ fn require_account(config: &mut Config) -> anyhow::Result<()> {
 }
 
 /// The error without a sign-in, given the ones that were found and may not be used.
-fn not_signed_in(here: &Here, refused: &[RefusedCredential]) -> Refusal {
+fn not_signed_in(here: &LocalUser, refused: &[RefusedCredential]) -> Refusal {
     let mut refusal = Refusal::new("you are not signed in to Cursor")
         .hint(format!("run `{}`", login_command(here.profile())));
     for refused in refused {

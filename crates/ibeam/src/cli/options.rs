@@ -11,7 +11,8 @@ use clap::Args;
 use super::{Refusal, USAGE, say};
 use crate::telemetry;
 use ibeam_server::config::{
-    Backend, Config, Key, Origin, Problem, RawConfig, Resolution, Simulator, environment, load,
+    Backend, Config, RawConfig, Resolution, SettingKey, SettingOrigin, SettingProblem, Simulator,
+    environment, load,
 };
 
 /// Options of every command.
@@ -112,10 +113,10 @@ impl Global {
         for pair in &self.set {
             raw.set_pair(pair);
         }
-        set(&mut raw, Key::Profile, "--profile", self.profile.as_deref());
-        set(&mut raw, Key::LogLevel, "--log-level", self.log_level.as_deref());
-        set(&mut raw, Key::LogFile, "--log-file", self.log_file.as_deref());
-        set(&mut raw, Key::LogJson, "--log-json", self.log_json.then_some("true"));
+        set(&mut raw, SettingKey::Profile, "--profile", self.profile.as_deref());
+        set(&mut raw, SettingKey::LogLevel, "--log-level", self.log_level.as_deref());
+        set(&mut raw, SettingKey::LogFile, "--log-file", self.log_file.as_deref());
+        set(&mut raw, SettingKey::LogJson, "--log-json", self.log_json.then_some("true"));
         raw
     }
 
@@ -174,9 +175,9 @@ impl Global {
         &self,
         flags: RawConfig,
         upstream: &UpstreamOptions,
-    ) -> anyhow::Result<(Loaded, Vec<Problem>)> {
+    ) -> anyhow::Result<(Loaded, Vec<SettingProblem>)> {
         if upstream.sim
-            && let Some(found) = upstream.raw().or(self.raw()).get(Key::ApiUrl)
+            && let Some(found) = upstream.raw().or(self.raw()).get(SettingKey::ApiUrl)
         {
             let text =
                 format!("`--sim` contacts no host, so `api_url` ({}) has no effect", found.origin);
@@ -211,7 +212,7 @@ impl Global {
 pub(super) struct Loaded {
     pub(super) config: Config,
     /// Where the key for clients came from.
-    pub(super) key_from: Origin,
+    pub(super) key_from: SettingOrigin,
     pub(super) log_asked: bool,
 }
 
@@ -240,11 +241,11 @@ impl UpstreamOptions {
 
     pub(super) fn raw(&self) -> RawConfig {
         let mut raw = RawConfig::default();
-        set(&mut raw, Key::ApiUrl, "--api-url", self.api_url.as_deref());
-        set(&mut raw, Key::Backend, "--backend", self.backend.as_deref());
-        set(&mut raw, Key::AgentWorkspace, "--workspace", self.workspace.as_deref());
-        set(&mut raw, Key::Transport, "--transport", self.transport.as_deref());
-        set(&mut raw, Key::CaFile, "--ca-file", self.ca_file.as_deref());
+        set(&mut raw, SettingKey::ApiUrl, "--api-url", self.api_url.as_deref());
+        set(&mut raw, SettingKey::Backend, "--backend", self.backend.as_deref());
+        set(&mut raw, SettingKey::AgentWorkspace, "--workspace", self.workspace.as_deref());
+        set(&mut raw, SettingKey::Transport, "--transport", self.transport.as_deref());
+        set(&mut raw, SettingKey::CaFile, "--ca-file", self.ca_file.as_deref());
         raw
     }
 }
@@ -271,24 +272,24 @@ impl Listening {
 
     pub(super) fn raw(&self) -> RawConfig {
         let mut raw = RawConfig::default();
-        set(&mut raw, Key::Host, "--host", self.host.as_deref());
-        set(&mut raw, Key::Port, "--port", self.port.as_deref());
+        set(&mut raw, SettingKey::Host, "--host", self.host.as_deref());
+        set(&mut raw, SettingKey::Port, "--port", self.port.as_deref());
         let places = self.listen.join(",");
         let places = (!places.is_empty()).then_some(places.as_str());
-        set(&mut raw, Key::Listen, "--listen", places);
+        set(&mut raw, SettingKey::Listen, "--listen", places);
         // A flag for one half beats an environment that gives the whole.
         if self.listen.is_empty() && (self.host.is_some() || self.port.is_some()) {
-            set(&mut raw, Key::Listen, "--port", Some(""));
+            set(&mut raw, SettingKey::Listen, "--port", Some(""));
         }
-        set(&mut raw, Key::TlsCert, "--tls-cert", self.tls_cert.as_deref());
-        set(&mut raw, Key::TlsKey, "--tls-key", self.tls_key.as_deref());
+        set(&mut raw, SettingKey::TlsCert, "--tls-cert", self.tls_cert.as_deref());
+        set(&mut raw, SettingKey::TlsKey, "--tls-key", self.tls_key.as_deref());
         let origins = self.cors_origin.join(",");
         let origins = (!origins.is_empty()).then_some(origins.as_str());
-        set(&mut raw, Key::CorsOrigins, "--cors-origin", origins);
-        set(&mut raw, Key::IdleExit, "--idle-exit", self.idle_exit.as_deref());
+        set(&mut raw, SettingKey::CorsOrigins, "--cors-origin", origins);
+        set(&mut raw, SettingKey::IdleExit, "--idle-exit", self.idle_exit.as_deref());
         let on = |flag: bool| flag.then_some("true");
-        set(&mut raw, Key::AllowWebSearch, "--allow-web-search", on(self.allow_web_search));
-        set(&mut raw, Key::AllowWebFetch, "--allow-web-fetch", on(self.allow_web_fetch));
+        set(&mut raw, SettingKey::AllowWebSearch, "--allow-web-search", on(self.allow_web_search));
+        set(&mut raw, SettingKey::AllowWebFetch, "--allow-web-fetch", on(self.allow_web_fetch));
         raw
     }
 }
@@ -316,8 +317,8 @@ impl FlagList {
     }
 }
 
-pub(super) fn set(raw: &mut RawConfig, key: Key, flag: &str, value: Option<&str>) {
+pub(super) fn set(raw: &mut RawConfig, key: SettingKey, flag: &str, value: Option<&str>) {
     if let Some(value) = value {
-        raw.set(key, value, Origin::Flag(flag.to_owned()));
+        raw.set(key, value, SettingOrigin::Flag(flag.to_owned()));
     }
 }

@@ -16,7 +16,7 @@ use ibeam_server::{
     app::App,
     config::{Config, Listen},
     net,
-    server::{Given, Server, url},
+    server::{PassedSockets, Server, url},
     shutdown::{Shutdown, Signals},
     tasks::Tasks,
 };
@@ -46,7 +46,7 @@ pub(super) struct Serve {
 impl Serve {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
         // Before anything starts a thread.
-        let given = Given::take()?;
+        let given = PassedSockets::take()?;
         let mut config = global.load(self.listening.raw(), &self.upstream)?.config;
         let logs_to_file = config.log.file.is_some();
         if self.shared {
@@ -60,7 +60,7 @@ impl Serve {
         served
     }
 
-    fn serve(&self, config: &mut Config, given: Given) -> anyhow::Result<ExitCode> {
+    fn serve(&self, config: &mut Config, given: PassedSockets) -> anyhow::Result<ExitCode> {
         match require_account(config) {
             // A service that is started again and again helps nobody.
             Err(nobody) if self.unattended => {
@@ -96,7 +96,7 @@ pub(super) struct ReadyBanner<'a> {
 /// `ready` is called once the port is bound.
 pub(super) async fn serve(
     config: Config,
-    given: Given,
+    given: PassedSockets,
     ready: impl FnOnce(ReadyBanner<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<ExitCode> {
     let (tasks, shutdown) = (Tasks::new(), Shutdown::new());

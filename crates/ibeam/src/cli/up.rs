@@ -17,10 +17,10 @@ use super::{
 };
 use ibeam_server::{
     api::GatewayService as _,
-    auth::{Here, tokens::login_command},
-    config::{Backend, Config, Listen, Origin},
+    auth::{LocalUser, tokens::login_command},
+    config::{Backend, Config, Listen, SettingOrigin},
     keys::{self, KeyPolicy},
-    server::Given,
+    server::PassedSockets,
 };
 
 #[derive(Debug, Args)]
@@ -48,7 +48,7 @@ impl Up {
             login_first(&loaded.config, nobody)?;
         }
         let facts = UpFacts::of(&loaded);
-        block_on(serve(loaded.config, Given::none(), |ready| {
+        block_on(serve(loaded.config, PassedSockets::none(), |ready| {
             say(&welcome(ready.url, ready.place, ready.also, &facts));
             let (app, draining) = (ready.app.clone(), ready.shutdown.draining());
             // Where other programs find this gateway by themselves.
@@ -88,7 +88,7 @@ pub(super) fn login_first(config: &Config, nobody: anyhow::Error) -> anyhow::Res
     if !asked || children::answers(config) || nobody.downcast_ref::<Refusal>().is_none() {
         return Err(nobody);
     }
-    let here = Here::of(config)?;
+    let here = LocalUser::of(config)?;
     say("Not signed in to Cursor yet.");
     tell_of_others(&here)?;
     let credential = block_on(sign_in(config, &here.file(), LoginWay::Browser))?;
@@ -113,7 +113,7 @@ enum ClientKey {
     Any,
     /// There is a key file, and no key in it.
     NoneYet,
-    From(Origin),
+    From(SettingOrigin),
 }
 
 impl UpFacts {
@@ -131,7 +131,9 @@ impl UpFacts {
                 None => match keys::policy(loaded.config.access.keys_file.as_deref()) {
                     Ok(KeyPolicy::Open) => ClientKey::Any,
                     Ok(KeyPolicy::Shut) => ClientKey::NoneYet,
-                    Ok(KeyPolicy::Keys) | Err(_) => ClientKey::From(Origin::Detected("ibeam keys")),
+                    Ok(KeyPolicy::Keys) | Err(_) => {
+                        ClientKey::From(SettingOrigin::Detected("ibeam keys"))
+                    }
                 },
             },
         }
@@ -250,16 +252,16 @@ fn key(key: &ClientKey) -> (String, String) {
         ClientKey::From(origin) => origin,
     };
     match origin {
-        Origin::Env(name) => (format!("the one in {name}"), format!("\"${name}\"")),
-        Origin::File(path) => {
+        SettingOrigin::Env(name) => (format!("the one in {name}"), format!("\"${name}\"")),
+        SettingOrigin::File(path) => {
             let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
             (format!("`api_key` in {}", path.display()), format!("'<the key from {name}>'"))
         }
-        Origin::Flag(flag) => {
+        SettingOrigin::Flag(flag) => {
             (format!("the one given with {flag}"), format!("'<the key given with {flag}>'"))
         }
-        Origin::Detected(what) => (format!("one of `{what}`"), "'<your key>'".to_owned()),
-        Origin::Default => ("the one you set".to_owned(), "'<your key>'".to_owned()),
+        SettingOrigin::Detected(what) => (format!("one of `{what}`"), "'<your key>'".to_owned()),
+        SettingOrigin::Default => ("the one you set".to_owned(), "'<your key>'".to_owned()),
     }
 }
 
@@ -267,7 +269,7 @@ fn key(key: &ClientKey) -> (String, String) {
 fn python(key: &ClientKey) -> String {
     match key {
         ClientKey::Any => "'ibeam'".to_owned(),
-        ClientKey::From(Origin::Env(name)) => format!("os.environ['{name}']"),
+        ClientKey::From(SettingOrigin::Env(name)) => format!("os.environ['{name}']"),
         ClientKey::NoneYet | ClientKey::From(_) => "'<your key>'".to_owned(),
     }
 }
@@ -322,21 +324,22 @@ mod tests {
 
     #[test]
     fn the_key_is_named_by_its_true_origin() {
-        let text = shown(ClientKey::From(Origin::Env("IBEAM_API_KEY".to_owned())));
+        let text = shown(ClientKey::From(SettingOrigin::Env("IBEAM_API_KEY".to_owned())));
         assert!(text.contains("OPENAI_API_KEY=\"$IBEAM_API_KEY\""), "{text}");
         assert!(text.contains("Bearer $OPENAI_API_KEY"), "{text}");
-        let text = shown(ClientKey::From(Origin::File(PathBuf::from("/home/me/config.toml"))));
+        let text =
+            shown(ClientKey::From(SettingOrigin::File(PathBuf::from("/home/me/config.toml"))));
         assert!(text.contains("OPENAI_API_KEY='<the key from config.toml>'"), "{text}");
         assert!(text.contains("in /home/me/config.toml"), "{text}");
         assert!(!text.contains("IBEAM_API_KEY"), "{text}");
-        let text = shown(ClientKey::From(Origin::Flag("--set".to_owned())));
+        let text = shown(ClientKey::From(SettingOrigin::Flag("--set".to_owned())));
         assert!(text.contains("'<the key given with --set>'"), "{text}");
     }
 
     #[test]
     fn an_open_door_is_told() {
         let all = Listen::Tcp(SocketAddr::from(([0, 0, 0, 0], 18741)));
-        let facts = facts(true, ClientKey::From(Origin::Flag("--set".to_owned())));
+        let facts = facts(true, ClientKey::From(SettingOrigin::Flag("--set".to_owned())));
         let text = welcome("http://127.0.0.1:18741", &all, &[], &facts);
         assert!(text.contains("0.0.0.0:18741 (all interfaces)"), "{text}");
         assert!(text.contains("`allowed_hosts`"), "{text}");
@@ -364,7 +367,7 @@ mod tests {
         for wrong in ["unix:", "export", "_BASE_URL", "Base URL", "/docs"] {
             assert!(!text.contains(wrong), "{wrong} in {text}");
         }
-        let text = welcome(ClientKey::From(Origin::Env("IBEAM_API_KEY".to_owned())));
+        let text = welcome(ClientKey::From(SettingOrigin::Env("IBEAM_API_KEY".to_owned())));
         assert!(text.contains("Bearer $IBEAM_API_KEY\""), "{text}");
         assert!(text.contains("os.environ['IBEAM_API_KEY']"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");

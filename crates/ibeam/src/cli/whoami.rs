@@ -11,7 +11,7 @@ use super::{Global, Refusal, UpstreamOptions, block_on, children, not_signed_in,
 use ibeam_server::{
     app::connector,
     auth::{
-        Account, Here, Tokens,
+        AccessTokens, Account, LocalUser,
         http::{AuthHttp, PageError},
         local_user,
         tokens::login_command,
@@ -85,7 +85,7 @@ impl Whoami {
                 }
             };
         }
-        let here = Here::of(&config)?;
+        let here = LocalUser::of(&config)?;
         if config.account.access_token.is_none() {
             let discovery = here.discover()?;
             if discovery.found.is_none() {
@@ -115,7 +115,7 @@ impl Whoami {
 }
 
 /// The account that requests are made for.
-pub(super) async fn in_use(config: &Config, here: &Here) -> anyhow::Result<AccountIdentity> {
+pub(super) async fn in_use(config: &Config, here: &LocalUser) -> anyhow::Result<AccountIdentity> {
     let tasks = Tasks::new();
     let http = AuthHttp::new(&connector(config), &config.upstream.api, &tasks);
     let known = match config.account.access_token {
@@ -127,20 +127,20 @@ pub(super) async fn in_use(config: &Config, here: &Here) -> anyhow::Result<Accou
 }
 
 /// The account of the profile's own file, whatever goes before it.
-pub(super) async fn kept(config: &Config, here: &Here) -> anyhow::Result<AccountIdentity> {
+pub(super) async fn kept(config: &Config, here: &LocalUser) -> anyhow::Result<AccountIdentity> {
     let tasks = Tasks::new();
     let http = AuthHttp::new(&connector(config), &config.upstream.api, &tasks);
     let known = here.file().load()?.and_then(|credential| credential.account);
-    let tokens = Tokens::own(here.file(), http.clone(), &tasks);
+    let tokens = AccessTokens::own(here.file(), http.clone(), &tasks);
     look(&http, &tokens, known, here).await
 }
 
 /// Finds out whose a sign-in is, and whether Cursor takes it.
 async fn look(
     http: &AuthHttp,
-    tokens: &Tokens,
+    tokens: &AccessTokens,
     known: Option<Account>,
-    here: &Here,
+    here: &LocalUser,
 ) -> anyhow::Result<AccountIdentity> {
     let token = tokens.current().await?;
     let claims = jwt::claims(token.expose_secret());

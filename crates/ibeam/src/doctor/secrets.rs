@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use ibeam_server::{
-    auth::{Credential, Here, KEY_VARIABLE},
-    config::{Config, Env, Key, McpServer, RawConfig},
+    auth::{Credential, KEY_VARIABLE, LocalUser},
+    config::{Config, Env, McpServerSettings, RawConfig, SettingKey},
     mcp::config::{Places, gather},
 };
 use secrecy::{ExposeSecret as _, SecretString, zeroize::Zeroizing};
@@ -26,7 +26,7 @@ const NAMES: [&str; 7] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDE
 pub fn configured(
     config: &Config,
     file: Option<&Path>,
-    here: Option<&Here>,
+    here: Option<&LocalUser>,
     places: &Places,
 ) -> Vec<SecretString> {
     let mut found = FoundSecrets::default();
@@ -82,7 +82,7 @@ impl FoundSecrets {
     }
 
     fn file(&mut self, raw: &RawConfig) {
-        for key in Key::ALL.iter().filter(|key| key.row().secret) {
+        for key in SettingKey::ALL.iter().filter(|key| key.row().secret) {
             if let Some(found) = raw.get(*key) {
                 self.known(&found.text);
             }
@@ -92,7 +92,7 @@ impl FoundSecrets {
         }
     }
 
-    fn server(&mut self, server: &McpServer) {
+    fn server(&mut self, server: &McpServerSettings) {
         for value in server.env.values().chain(server.headers.values()) {
             self.value(value.expose());
         }

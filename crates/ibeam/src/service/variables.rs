@@ -3,7 +3,7 @@
 
 use ibeam_server::{
     auth::KEY_VARIABLE,
-    config::{Env, Key},
+    config::{Env, SettingKey},
 };
 
 /// Where programs and files are found. They hold no secret, and without them the service
@@ -32,7 +32,7 @@ pub(crate) fn unseen(env: &Env) -> Vec<String> {
             "{KEY_VARIABLE} is set here, and the service does not see it: sign in with `ibeam login`"
         ));
     }
-    for key in Key::ALL {
+    for key in SettingKey::ALL {
         let row = key.row();
         for (name, _) in key.env_names().filter(|(name, _)| is_set(name)) {
             let private = if row.secret { " (of mode 600)" } else { "" };

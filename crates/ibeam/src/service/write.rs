@@ -8,7 +8,7 @@ use std::{
 use super::{
     CommandRunner, FileOwner, Manager, ServiceFile, ServiceSpec, ServiceStamp, ServiceStep, read,
 };
-use ibeam_server::files::{self, Access};
+use ibeam_server::files::{self, FileAccess};
 
 /// Why it did not work, and what helps.
 #[derive(Debug, thiserror::Error)]
@@ -191,7 +191,7 @@ fn remove_folders(path: &Path, count: usize) {
 
 /// Whole or not at all.
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), ServiceError> {
-    files::replace(path, bytes, Access::New(0o644))
+    files::replace(path, bytes, FileAccess::New(0o644))
         .map_err(|error| ServiceError::io("write", path, &error))
 }
 

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use ibeam_server::{
-    auth::{Credential, CredentialFile, Profile, Tokens, http::AuthHttp, login::keep},
+    auth::{AccessTokens, Credential, CredentialFile, Profile, http::AuthHttp, login::keep},
     config::Transport,
     net::connect::Host,
 };
@@ -54,7 +54,7 @@ impl Signed {
         let lab = Lab::signed_in(Sim::new(config), transport, |connector, tasks| {
             let host = Host::parse("http://127.0.0.1:1").unwrap();
             let wall = Arc::new(move || EPOCH - behind + started.elapsed().as_secs());
-            Tokens::own_at(file, AuthHttp::new(connector, &host, tasks), wall, tasks)
+            AccessTokens::own_at(file, AuthHttp::new(connector, &host, tasks), wall, tasks)
         });
         Self { lab, dir }
     }

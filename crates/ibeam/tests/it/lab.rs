@@ -8,7 +8,7 @@ use http_body_util::BodyExt as _;
 use ibeam_server::{
     api,
     app::{App, in_memory},
-    auth::Tokens,
+    auth::AccessTokens,
     config::{Config, Transport},
     mcp::{bridge::Bridge, config::ServerSpec},
     net::connect::Connector,
@@ -80,7 +80,7 @@ impl Lab {
     pub(crate) fn signed_in(
         sim: Sim,
         transport: Transport,
-        tokens: impl FnOnce(&Connector, &Tasks) -> Tokens,
+        tokens: impl FnOnce(&Connector, &Tasks) -> AccessTokens,
     ) -> Self {
         watch::logs();
         let mut config = Config::default();

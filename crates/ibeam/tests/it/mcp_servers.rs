@@ -17,10 +17,10 @@ use axum::{
 };
 use http::{HeaderMap, StatusCode};
 use ibeam_server::{
-    config::{Config, servers::Hidden},
+    config::{Config, servers::HiddenText},
     mcp::{
         bridge::Bridge,
-        config::{Program, ServerSpec, ServerTransport},
+        config::{ServerProgram, ServerSpec, ServerTransport},
         servers::{Server, ServerState as Standing},
     },
     tasks::Tasks,
@@ -105,11 +105,11 @@ impl Desk {
 fn shell(notes: &Path, script: &str) -> ServerTransport {
     let notes = notes.to_string_lossy().into_owned();
     let env = BTreeMap::from([
-        ("GIVEN".to_owned(), Hidden::from("this".to_owned())),
-        ("NOTES".to_owned(), Hidden::from(notes)),
+        ("GIVEN".to_owned(), HiddenText::from("this".to_owned())),
+        ("NOTES".to_owned(), HiddenText::from(notes)),
     ]);
     let args = vec!["-c".to_owned(), script.to_owned()];
-    ServerTransport::Stdio(Program { command: "sh".to_owned(), args, env, cwd: None })
+    ServerTransport::Stdio(ServerProgram { command: "sh".to_owned(), args, env, cwd: None })
 }
 
 fn lives(pid: &str) -> bool {
@@ -174,7 +174,7 @@ async fn what_a_child_complains_of_is_told() {
         assert!(desk.server().call("env", "{}").await.text().contains("the server is down"));
         desk.end().await;
     }
-    let program = Program {
+    let program = ServerProgram {
         command: "no-such-program".to_owned(),
         args: Vec::new(),
         env: BTreeMap::new(),
@@ -196,8 +196,9 @@ async fn serve(router: Router) -> String {
 }
 
 fn remote(url: &str, key: Option<&str>) -> ServerTransport {
-    let headers = key.map(|key| ("X-Key".to_owned(), Hidden::from(key.to_owned())));
-    let remote = ibeam_server::mcp::Remote::new(url, headers.into_iter().collect(), false).unwrap();
+    let headers = key.map(|key| ("X-Key".to_owned(), HiddenText::from(key.to_owned())));
+    let remote =
+        ibeam_server::mcp::RemoteServer::new(url, headers.into_iter().collect(), false).unwrap();
     ServerTransport::Http(remote)
 }
 

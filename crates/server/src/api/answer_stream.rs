@@ -19,7 +19,7 @@ type StartFuture<T> = Pin<Box<dyn Future<Output = Result<T, TurnError>> + Send>>
 /// could not start fails, one that stops without an ending is cut off.
 pub(super) struct AnswerStream<T> {
     stage: AnswerStage<T>,
-    /// Events that were looked at before anyone took them.
+    /// Events that were polled but not returned yet.
     head: VecDeque<TurnEvent>,
     matched: Option<MatchedConversation>,
 }
@@ -113,8 +113,8 @@ impl<T: EventSource> AnswerStream<T> {
                 AnswerStage::Over => return Poll::Ready(None),
             };
             if event.is_terminal() {
-                // Nothing follows; the turn is let go at once, not when the client
-                // has read the last byte.
+                // Nothing follows; the turn is dropped at once, not when the client has read the
+                // last byte.
                 self.stage = AnswerStage::Over;
             }
             return Poll::Ready(Some(event));

@@ -73,7 +73,7 @@ impl<'a> ModelPage<'a> {
         let first = place("after_id", &part.after_id)?.map_or(0, |last| last + 1);
         let end = place("before_id", &part.before_id)?.unwrap_or(all.len());
         let between = all.get(first..end).unwrap_or_default();
-        // Who pages backwards wants what stands right before.
+        // With only `before_id`, the page ends right before that model.
         let backwards = part.before_id.is_some() && part.after_id.is_none();
         let skipped = between.len().saturating_sub(limit);
         let shown = if backwards { between.get(skipped..) } else { between.get(..limit) };

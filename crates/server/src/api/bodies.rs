@@ -1,10 +1,10 @@
 //! The request bodies that are being read, and how much memory they may have together.
 //!
-//! Bytes count as they arrive, and then what they were decoded to, until the turn has begun.
-//! When the limit is exceeded, bodies are evicted, and their clients are asked to retry: always
-//! the largest body of the key that holds the most bytes. So no request waits for memory, many
-//! small bodies of one key do not lock out a larger request of another key, and a body that is
-//! announced but not sent takes no memory from others.
+//! Bytes count as they arrive, and then what they were decoded to, until the turn has started. When
+//! the limit is exceeded, bodies are evicted, and their clients are asked to retry: always the
+//! largest body of the key that holds the most bytes. So no request waits for memory, many small
+//! bodies of one key do not lock out a larger request of another key, and a body that is announced
+//! but not sent takes no memory from others.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use crate::keys::Hash;
+use crate::keys::KeyHash;
 
 #[derive(Debug)]
 pub struct Bodies {
@@ -27,7 +27,7 @@ pub struct Bodies {
 struct BodiesState {
     bytes: usize,
     /// Keys without a body are not in it.
-    keys: HashMap<Hash, KeyBodies>,
+    keys: HashMap<KeyHash, KeyBodies>,
     numbers: u64,
     refused: u64,
 }
@@ -46,7 +46,7 @@ struct KeyBodies {
 #[derive(Debug)]
 pub(super) struct BodyShare {
     bodies: Arc<Bodies>,
-    key: Hash,
+    key: KeyHash,
     number: u64,
     bytes: usize,
     stage: BodyStage,
@@ -63,7 +63,7 @@ enum BodyStage {
     Waiting,
 }
 
-/// There is no room for it.
+/// The memory for bodies was full, and this body was evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BodyEvicted;
 
@@ -98,7 +98,7 @@ impl Bodies {
     }
 
     /// A client that called with this key begins to send a body.
-    pub(super) fn begin(self: &Arc<Self>, key: Hash) -> BodyShare {
+    pub(super) fn begin(self: &Arc<Self>, key: KeyHash) -> BodyShare {
         let evicted = CancellationToken::new();
         let mut state = self.state.lock();
         state.numbers += 1;
@@ -133,7 +133,7 @@ impl BodiesState {
     }
 
     /// The bytes of a body count no longer. It cannot be evicted at this time.
-    fn discount(&mut self, key: &Hash, bytes: usize) {
+    fn discount(&mut self, key: &KeyHash, bytes: usize) {
         self.bytes -= bytes;
         if let Some(held) = self.keys.get_mut(key) {
             held.bytes -= bytes;
@@ -162,7 +162,7 @@ impl BodiesState {
 }
 
 impl BodyShare {
-    /// So many more bytes arrived.
+    /// Counts bytes that arrived.
     ///
     /// # Errors
     /// It was evicted.
@@ -196,7 +196,7 @@ impl BodyShare {
         Ok(())
     }
 
-    /// It was read completely, has so many bytes in memory now, and can be evicted again.
+    /// It was read completely, takes `bytes` of memory now, and can be evicted again.
     ///
     /// # Errors
     /// It was evicted.

@@ -1,7 +1,7 @@
 use super::*;
 
-const KEY: Hash = [1; 32];
-const OTHER: Hash = [2; 32];
+const KEY: KeyHash = [1; 32];
+const OTHER: KeyHash = [2; 32];
 
 fn bytes(bodies: &Bodies) -> (u64, u64, u64) {
     let health = bodies.health();
@@ -9,7 +9,7 @@ fn bytes(bodies: &Bodies) -> (u64, u64, u64) {
 }
 
 #[test]
-fn the_largest_body_of_a_key_is_evicted_for_smaller_ones() {
+fn largest_body_of_a_key_is_evicted_first() {
     let bodies = Bodies::new(100);
     let (mut large, mut small) = (bodies.begin(KEY), bodies.begin(KEY));
     large.grow(80).unwrap();
@@ -28,7 +28,7 @@ fn the_largest_body_of_a_key_is_evicted_for_smaller_ones() {
 }
 
 #[test]
-fn a_body_that_would_be_the_largest_is_refused() {
+fn body_that_becomes_the_largest_is_refused() {
     let bodies = Bodies::new(100);
     let (mut first, mut second, mut late) =
         (bodies.begin(KEY), bodies.begin(KEY), bodies.begin(KEY));
@@ -44,9 +44,9 @@ fn a_body_that_would_be_the_largest_is_refused() {
     assert_eq!(bytes(&bodies), (0, 0, 2));
 }
 
-/// The key with the most bytes gives way, however small its bodies are.
+/// The key with the most bytes loses one, however small its bodies are.
 #[test]
-fn many_small_bodies_do_not_lock_out_a_larger_body_of_another_key() {
+fn small_bodies_of_one_key_do_not_evict_a_larger_one_of_another() {
     let bodies = Bodies::new(100);
     let mut small: Vec<BodyShare> = (0..10).map(|_| bodies.begin(KEY)).collect();
     for share in &mut small {
@@ -63,7 +63,7 @@ fn many_small_bodies_do_not_lock_out_a_larger_body_of_another_key() {
 }
 
 #[test]
-fn a_key_that_holds_the_most_loses_its_own_body() {
+fn key_with_the_most_bytes_loses_its_body() {
     let bodies = Bodies::new(100);
     let (mut first, mut second) = (bodies.begin(KEY), bodies.begin(OTHER));
     first.grow(60).unwrap();
@@ -91,7 +91,7 @@ fn complete_body_is_not_evicted() {
 
 /// A body of a few bytes may be much more once it is decoded, and then waits for a free turn.
 #[test]
-fn what_is_decoded_counts_by_its_own_size_and_gives_way() {
+fn decoded_request_counts_by_its_size_and_can_be_evicted() {
     let bodies = Bodies::new(100);
     let mut waiting = bodies.begin(KEY);
     waiting.grow(30).unwrap();
@@ -116,7 +116,7 @@ fn what_is_decoded_counts_by_its_own_size_and_gives_way() {
 
 /// Whatever comes, the limit holds, and nothing is left in the end.
 #[test]
-fn the_limit_holds() {
+fn memory_limit_is_never_exceeded() {
     let bodies = Bodies::new(100);
     let mut shares: Vec<Option<BodyShare>> = (0..6).map(|_| None).collect();
     let mut seed = 7_u32;

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn large_bodies_are_in_memory_of_their_own() {
+    fn large_bodies_are_memory_mapped() {
         for announced in [0, 2 * LARGE] {
             let mut buffer = BodyBuffer::new(announced);
             for _ in 0..32 {
@@ -167,7 +167,7 @@ mod tests {
     /// A map cannot grow. What does not fit is refused before a byte of it is written, and the caller
     /// has to look at that.
     #[test]
-    fn no_byte_is_lost_when_there_is_no_room() {
+    fn no_byte_is_lost_when_a_map_is_full() {
         let map = MmapMut::map_anon(4).unwrap();
         let mut all = BodyMemory::Mapped { map, len: 0 };
         assert!(all.append_within(&[1, 2, 3]));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_of_one_frame_is_not_copied() {
+    fn single_frame_body_is_not_copied() {
         let frame = Bytes::from(vec![7; 2 * LARGE]);
         let at = frame.as_ptr();
         let mut buffer = BodyBuffer::new(frame.len());

@@ -25,12 +25,12 @@ use super::{
 const DRAIN_CAP: usize = 8 * 1024 * 1024;
 const DRAIN_TIME: Duration = Duration::from_secs(2);
 
-/// Bytes a second that a body must have on average, once it had the time of some pauses.
-/// The slowest lines have more; who trickles does not.
+/// Bytes a second that a body must have on average, once it had the time of some pauses. The
+/// slowest connections are faster; a client that trickles bytes on purpose is not.
 const PACE: u64 = 4 * 1024;
 const PAUSES: u32 = 4;
 
-/// Why there is no body.
+/// Why a body was not read.
 #[derive(Debug)]
 pub(super) enum BodyReadError {
     Failed(TurnError),
@@ -47,14 +47,14 @@ impl From<TurnError> for BodyReadError {
 /// Why reading stopped.
 enum ReadStop {
     TooLarge,
-    BodyEvicted,
+    Evicted,
     Stalled,
     Cut,
 }
 
 impl From<BodyEvicted> for ReadStop {
     fn from(_: BodyEvicted) -> Self {
-        Self::NoRoom
+        Self::Evicted
     }
 }
 
@@ -83,7 +83,7 @@ pub(super) async fn read(
     }
     let mut body = pin!(body);
     if body.size_hint().lower() > u64::try_from(limit).unwrap_or(u64::MAX) {
-        // Who asks first has sent nothing yet, and need not.
+        // A client that asks first (`Expect`) has sent nothing yet.
         if !headers.contains_key(header::EXPECT) {
             drain(body).await;
         }
@@ -96,7 +96,7 @@ pub(super) async fn read(
             drain(body).await;
             Err(too_large(limit).into())
         }
-        Err(ReadStop::NoRoom) => {
+        Err(ReadStop::Evicted) => {
             drain(body).await;
             Err(no_room().into())
         }
@@ -119,7 +119,7 @@ async fn collect(
         let due = (Instant::now() + pause).min(began + pause * PAUSES + time_for(buffer.len()));
         let frame = tokio::select! {
             frame = timeout_at(due, body.frame()) => frame.map_err(|_| ReadStop::Stalled)?,
-            () = share.evicted() => return Err(ReadStop::NoRoom),
+            () = share.evicted() => return Err(ReadStop::Evicted),
         };
         let Some(frame) = frame else { break };
         let Ok(frame) = frame else { return Err(ReadStop::Cut) };

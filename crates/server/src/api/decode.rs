@@ -35,7 +35,7 @@ impl Decoded for messages::Request {
     }
 }
 
-/// Runs work on so many bytes of a caller, off the event loop if they are many.
+/// Runs work on `bytes` bytes of a caller, off the event loop if there are many.
 ///
 /// # Errors
 /// The work failed altogether.
@@ -97,7 +97,7 @@ mod tests {
 
     /// A queue of large requests would have any amount of memory otherwise.
     #[tokio::test(start_paused = true)]
-    async fn a_request_counts_until_its_turn_has_begun() {
+    async fn request_counts_until_its_turn_has_started() {
         let mut fake = Fake { start_after: Duration::from_secs(30), ..Fake::default() };
         fake.settings.bodies = Bodies::new(100_000);
         let bodies = Arc::clone(&fake.settings.bodies);
@@ -107,7 +107,7 @@ mod tests {
         assert!(timeout(Duration::from_secs(1), large.as_mut()).await.is_err());
         let held = bodies.health().bytes;
         assert!((40_000..50_000).contains(&held), "{held}");
-        // The largest gives way, though it has come in.
+        // The largest is evicted, although it was read completely.
         let small = || router.clone().oneshot(post(&"x".repeat(30_000)));
         let (first, second) =
             (Tasks::new().spawn("test", small()), Tasks::new().spawn("test", small()));

@@ -18,7 +18,7 @@ fn response(error: &TurnError) -> Response {
 
 /// The table of the decisions: every code, with its status and headers.
 #[tokio::test]
-async fn every_code() {
+async fn every_error_code_is_rendered() {
     let mut table = String::new();
     for code in ErrorCode::ALL {
         let response = response(&TurnError::new(code, "what happened").param("field"));
@@ -37,7 +37,7 @@ async fn every_code() {
 /// One rule for the whole table: a response either says that a retry is useless, or its status
 /// is one that clients retry by themselves.
 #[test]
-fn every_error_that_a_retry_cannot_fix_says_so() {
+fn permanent_errors_forbid_a_retry() {
     for code in ErrorCode::ALL {
         let error = TurnError::new(code, "what happened").retry_after(Duration::from_secs(7));
         let row = code.row();
@@ -58,7 +58,7 @@ fn every_error_that_a_retry_cannot_fix_says_so() {
 }
 
 #[test]
-fn waits_are_rounded_up() {
+fn retry_after_is_rounded_up() {
     for (wait, expect) in [(0, "0"), (1, "1"), (3000, "3"), (3001, "4")] {
         let error = TurnError::new(ErrorCode::RateLimited, "slow down");
         let response = response(&error.retry_after(Duration::from_millis(wait)));
@@ -67,14 +67,14 @@ fn waits_are_rounded_up() {
 }
 
 #[tokio::test]
-async fn the_cause_stays_inside() {
+async fn cause_is_not_sent_to_the_client() {
     let error = TurnError::new(ErrorCode::Internal, "sorry").cause("at line 7");
     let body = response(&error).into_body().collect().await.unwrap().to_bytes();
     assert!(!str::from_utf8(&body).unwrap().contains("line 7"));
 }
 
 #[tokio::test]
-async fn the_path_decides_the_shape_of_errors() {
+async fn path_decides_the_dialect_of_errors() {
     use crate::api::tests::{Fake, call, is, whole};
 
     let version = Some("2023-06-01");

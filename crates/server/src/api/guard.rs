@@ -1,5 +1,5 @@
-//! What every request passes: its id and log line, the checks that keep web pages
-//! out, CORS for those that are let in, the API key.
+//! What every request passes: its id and log line, the checks that keep web pages out, CORS for
+//! those that are allowed, the API key.
 
 use std::{
     any::Any,
@@ -31,7 +31,7 @@ use super::{
     error::{self, ApiDialect, ResponseFailure, RouteDialect},
     log::RequestLog,
 };
-use crate::keys::{Caller, Keys, Unknown};
+use crate::keys::{Caller, KeyRefusal, Keys};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The same under the name that Anthropic's SDKs read.
@@ -110,22 +110,22 @@ impl AccessRules {
     fn unsaid(&self, parts: &Parts) -> PageOrigin {
         let says = |name| parts.headers.get(name).map(HeaderValue::as_bytes);
         let elsewhere = matches!(says(FETCH_SITE), Some(b"cross-site" | b"same-site"));
-        // Who follows a link sees what is for everyone, and the page it is on does not.
+        // A followed link may open what needs no key; the page that has the link does not see it.
         let link = says(FETCH_MODE) == Some(b"navigate") && OPEN_PATHS.contains(&parts.uri.path());
         let any = self.origins.iter().any(|allowed| allowed == "*");
         if elsewhere && !link && !any { PageOrigin::Foreign } else { PageOrigin::None }
     }
 
-    /// Whose key came with these headers.
+    /// The caller that the key in these headers belongs to.
     pub(super) fn caller(&self, headers: &HeaderMap) -> Result<Caller, TurnError> {
         let (bearer, plain) = presented_keys(headers);
         self.keys.check(bearer, plain).map_err(|unknown| {
             let text = match unknown {
-                Unknown::Missing => {
+                KeyRefusal::Missing => {
                     "this gateway needs an API key, in `x-api-key` or `authorization` (Bearer); \
                      `ibeam keys add NAME` makes one"
                 }
-                Unknown::Wrong => {
+                KeyRefusal::Wrong => {
                     "the API key is wrong; use the one this gateway was configured with, \
                      or one of `ibeam keys`"
                 }
@@ -135,7 +135,7 @@ impl AccessRules {
     }
 }
 
-/// The keys that a client sent, right or wrong: as a bearer, and by itself.
+/// The keys that a client sent, valid or not: the bearer token and `x-api-key`.
 fn presented_keys(headers: &HeaderMap) -> (Option<&str>, Option<&str>) {
     let bearer = headers.get(header::AUTHORIZATION).and_then(|value| {
         let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
@@ -340,7 +340,7 @@ fn panicked(panic: &(dyn Any + Send)) -> Response {
 /// requests to a proxy have, and `Host`. Where there are two, neither vouches for the other.
 fn names(parts: &Parts) -> [Option<&str>; 2] {
     let target = parts.uri.authority().map(Authority::as_str);
-    // Bytes that are no text are no name of ours either.
+    // A value that is not text is not one of our names.
     let host = parts.headers.get(header::HOST).map(|host| host.to_str().unwrap_or("?"));
     [target, host]
 }

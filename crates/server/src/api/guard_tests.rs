@@ -236,7 +236,7 @@ async fn listed_pages_get_cors() {
 }
 
 #[tokio::test]
-async fn the_key() {
+async fn api_key_is_checked() {
     let cases = [
         ("authorization", "Bearer the-key", 200),
         ("authorization", "bearer the-key", 200),
@@ -308,7 +308,7 @@ async fn request_ids() {
 
 /// The name goes with the request and into the log; the key does neither.
 #[tokio::test]
-async fn a_named_key_is_known_by_its_name() {
+async fn named_key_is_logged_by_its_name() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("keys.json");
     let secret = KeyFile::at(&path).add("laptop", Some(3), 0).unwrap();

@@ -26,15 +26,15 @@ pub struct Health {
     pub sessions: SessionHealth,
     pub store: StoreHealth,
     pub mcp: McpHealth,
-    /// What the backend said that this version does not know, and how often.
+    /// Protocol messages that this version does not know, and how often they came.
     pub drift: BTreeMap<String, u64>,
     pub uptime_seconds: u64,
-    /// No new work is taken.
+    /// New requests are refused.
     pub shutting_down: bool,
-    /// The last request heard nothing from the backend, nothing was heard since, and that is not
-    /// long ago.
+    /// The last request got no answer from the backend, less than a minute ago, and none succeeded
+    /// since.
     pub backend_unreachable: bool,
-    /// There should be a file, and memory is used in its place.
+    /// A store file was configured but cannot be used, so memory is used instead.
     pub store_unusable: bool,
 }
 
@@ -71,7 +71,7 @@ pub struct McpHealth {
     pub tools: u64,
 }
 
-/// How the gateway is, from well to ill.
+/// The state of the gateway, from good to bad.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum HealthStatus {
@@ -83,7 +83,7 @@ enum HealthStatus {
     Error,
 }
 
-/// Why it is not well.
+/// A reason why the status is not `ok`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HealthProblem {
     ShuttingDown,
@@ -182,8 +182,8 @@ fn reasons(troubles: &[HealthProblem]) -> Vec<HealthReason> {
     troubles.iter().map(|trouble| trouble.reason()).collect()
 }
 
-/// With the header [`CHALLENGE`], the answer also shows that it comes from the gateway whose
-/// key the caller has.
+/// With the header [`CHALLENGE`], the answer also proves that it comes from the gateway that the
+/// caller's key belongs to.
 pub(super) async fn health<S: GatewayService>(
     State(shared): Ctx<S>,
     headers: HeaderMap,
@@ -216,7 +216,7 @@ fn report<S: GatewayService>(shared: &Shared<S>) -> Json<HealthReport> {
     })
 }
 
-/// The process serves; nothing else is looked at, since a restart would change nothing else.
+/// The process serves. Nothing else is checked, since a restart would not fix anything else.
 pub(super) async fn live() -> Json<LivenessReport> {
     Json(LivenessReport { status: HealthStatus::Ok })
 }

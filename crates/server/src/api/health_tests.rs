@@ -53,7 +53,7 @@ async fn health_reports_the_state_and_its_reasons() {
 }
 
 #[test]
-fn the_worst_trouble_decides() {
+fn worst_problem_decides_the_status() {
     assert_eq!(status(&[]), HealthStatus::Ok);
     assert_eq!(
         status(&[HealthProblem::NotSignedIn, HealthProblem::StoreUnusable]),

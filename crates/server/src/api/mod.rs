@@ -1,5 +1,5 @@
-//! The HTTP face: thin handlers between the clients' APIs and the [`GatewayService`] that
-//! runs turns.
+//! The HTTP API: thin handlers between the clients' APIs and the [`GatewayService`] that runs
+//! turns.
 //!
 //! *Invariant:* nothing in here knows which backend answers.
 
@@ -108,13 +108,13 @@ pub trait GatewayService: Send + Sync + 'static {
     /// Where responses are kept.
     fn store(&self) -> &Store;
 
-    /// Whom things belong to that are kept for this caller.
+    /// The owner of everything that is stored for this caller.
     fn scope(&self, caller: &Caller) -> impl Future<Output = Result<Scope, TurnError>> + Send;
 
-    /// Starts what outlives a request.
+    /// Starts tasks that outlive a request.
     fn tasks(&self) -> &Tasks;
 
-    /// Does what takes long.
+    /// Runs work that takes long.
     fn large_work(&self) -> &LargeWork;
 
     /// Seconds since the Unix epoch.
@@ -153,7 +153,7 @@ pub struct ApiSettings {
     pub allowed_hosts: Vec<String>,
     /// Origins of web pages that may call; `*` means all. Empty: no CORS.
     pub cors_origins: Vec<String>,
-    /// Who may call.
+    /// The keys of the clients that may call.
     pub keys: Arc<Keys>,
     /// Largest request body in bytes.
     pub body_limit: usize,
@@ -206,8 +206,7 @@ impl Default for ApiSettings {
     }
 }
 
-/// The answer to a client for which there is no room, as bytes that need no more looking
-/// at.
+/// The response to a client when too many connections are open, as raw bytes.
 pub(crate) fn no_room() -> Vec<u8> {
     error::raw(&TurnError::new(
         ErrorCode::Unavailable,
@@ -223,11 +222,11 @@ const GET_DELETE: &str = "GET, HEAD, DELETE, OPTIONS";
 const OPENAI: RouteDialect = RouteDialect::Is(ApiDialect::OpenAi);
 const ANTHROPIC: RouteDialect = RouteDialect::Is(ApiDialect::Anthropic);
 
-/// A path, the methods that it allows, the dialect of its errors, and who answers them.
-/// `openapi` describes each.
+/// A path, the methods that it allows, the dialect of its errors, and its handlers. `openapi`
+/// describes each.
 type ApiRoute<S> = (&'static str, &'static str, RouteDialect, MethodRouter<Shared<S>>);
 
-/// What is served under `/v1`, and without it.
+/// Paths that are served with and without `/v1`.
 fn versioned<S: GatewayService>(websocket: bool) -> Vec<ApiRoute<S>> {
     // An upgrade is answered in any case, and offered only if it works.
     let upgradable = if websocket { GET_POST } else { POST };
@@ -254,7 +253,7 @@ fn versioned<S: GatewayService>(websocket: bool) -> Vec<ApiRoute<S>> {
     ]
 }
 
-/// What is about the gateway itself.
+/// Paths about the gateway itself.
 fn unversioned<S: GatewayService>() -> Vec<ApiRoute<S>> {
     vec![
         ("/health", GET, OPENAI, get(health::health::<S>)),
@@ -262,7 +261,7 @@ fn unversioned<S: GatewayService>() -> Vec<ApiRoute<S>> {
         ("/health/live", GET, OPENAI, get(health::live)),
         ("/health/ready", GET, OPENAI, get(health::ready::<S>)),
         ("/", GET, OPENAI, get(index::<S>)),
-        // Claude Code looks here whether anybody is at home.
+        // Claude Code's liveness check.
         ("/api/hello", GET, ANTHROPIC, get(async || StatusCode::OK)),
         ("/openapi.json", GET, OPENAI, get(openapi::document)),
         ("/docs", GET, OPENAI, get(openapi::docs)),
@@ -291,7 +290,7 @@ pub fn router<S: GatewayService>(service: Arc<S>) -> Router {
     for (path, allow, dialect, methods) in unversioned::<S>() {
         router = router.route(path, guarded(dialect, only(allow, methods)));
     }
-    // What is not served is not served in the dialect of its neighbours.
+    // Unknown paths below `/messages` get errors in Anthropic's dialect.
     for path in ["/messages/", "/messages/{*rest}"] {
         let absent = guarded(ANTHROPIC, any(not_found::not_found::<S>));
         router = router.route(path, absent.clone()).route(&format!("/v1{path}"), absent);
@@ -321,8 +320,8 @@ impl<S> Clone for Shared<S> {
 
 type Ctx<S> = State<Shared<S>>;
 
-/// Answers the other methods of a route: `OPTIONS` with what is allowed, the rest
-/// with a 405 that says so too.
+/// Answers the other methods of a route: `OPTIONS` with what is allowed, the rest with a 405 that
+/// lists them, too.
 fn only<S: GatewayService>(
     allow: &'static str,
     route: MethodRouter<Shared<S>>,

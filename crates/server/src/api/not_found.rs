@@ -1,4 +1,4 @@
-//! The answer to what is not served: what there is instead.
+//! The answer to unknown paths: what is served instead.
 
 use axum::{
     extract::State,

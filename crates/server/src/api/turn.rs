@@ -68,7 +68,7 @@ pub(super) trait ReplyFormat {
     }
 }
 
-/// A request whose body was read.
+/// A request with its body.
 pub(super) struct IncomingRequest {
     pub(super) body: Bytes,
     pub(super) asked: RequestHead,
@@ -76,18 +76,18 @@ pub(super) struct IncomingRequest {
     pub(super) share: BodyShare,
 }
 
-/// What a request says beside its body.
+/// What a request has beside its body.
 pub(super) struct RequestHead {
     pub(super) headers: HeaderMap,
     pub(super) log: Arc<RequestLog>,
     pub(super) caller: Caller,
     /// SHA-256 of the body.
     pub(super) digest: [u8; 32],
-    /// What the request counts for in memory, until its turn has begun.
+    /// What the request counts for in memory, until its turn has started.
     pub(super) share: Option<BodyShare>,
 }
 
-/// Reads the body. What went wrong is a response already.
+/// Reads the body. A rejection is the complete response.
 impl<S: GatewayService> FromRequest<Shared<S>> for IncomingRequest {
     type Rejection = Response;
 
@@ -153,7 +153,7 @@ impl IncomingRequest {
     /// connection remembers.
     ///
     /// # Errors
-    /// It cannot be understood, or there is no such response.
+    /// It cannot be understood, or the previous response does not exist.
     pub(super) async fn prepare<S: GatewayService>(
         self,
         shared: &Shared<S>,
@@ -162,7 +162,7 @@ impl IncomingRequest {
         self.prepare_and(shared, recent, PreparedRequest::without_before).await
     }
 
-    /// As [`Self::prepare`]. `trim` lets go what is not needed; what is left counts.
+    /// As [`Self::prepare`]. `trim` drops what is not needed; only the rest counts.
     ///
     /// # Errors
     /// As [`Self::prepare`].
@@ -186,7 +186,7 @@ impl IncomingRequest {
 }
 
 impl RequestHead {
-    /// The body was dropped, and what it was decoded to has so many bytes in memory.
+    /// The body was dropped; what it was decoded to takes `bytes` of memory.
     fn holding(mut self, mut share: BodyShare, bytes: usize) -> Result<Self, BodyEvicted> {
         share.wait(bytes)?;
         self.share = Some(share);
@@ -215,7 +215,7 @@ impl RequestHead {
         let share = self.share.take();
         let start = async move {
             if let Some((asked, allowed)) = asked.zip(allowed) {
-                // A folder on a disk that hangs must not hold others up.
+                // A hanging disk must not block other requests.
                 let look = move || workspace(&asked, &allowed);
                 let found = service.tasks().spawn_blocking(look).await.ok().flatten();
                 context.workspace = Some(found.ok_or_else(no_workspace)?);
@@ -337,7 +337,7 @@ pub(super) async fn respond<S: GatewayService>(
     Ok(response)
 }
 
-/// The stream of an answer, once it has begun or is late.
+/// The stream of an answer, once it has started or is late.
 ///
 /// # Errors
 /// As [`respond`].
@@ -426,7 +426,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_workspace_lies_in_a_folder_that_is_allowed() {
+    fn workspace_must_be_inside_an_allowed_folder() {
         let base = tempfile::tempdir().unwrap();
         let root = base.path().canonicalize().unwrap();
         let (open, shut) = (root.join("open"), root.join("shut"));

@@ -57,7 +57,7 @@ trait SocketDialect<S: GatewayService>: Send + 'static {
     }
 }
 
-/// What a failure would have as headers of a response.
+/// The headers that the failure would have in an HTTP response.
 #[derive(Serialize)]
 struct FailureHeaders {
     #[serde(rename = "retry-after")]
@@ -65,7 +65,7 @@ struct FailureHeaders {
 }
 
 impl FailureHeaders {
-    /// None: there is no time after which to try again.
+    /// None if the error has no retry time.
     fn of(error: &TurnError) -> Option<Self> {
         let wait = error.retry_after_header()?;
         Some(Self { retry_after: wait.as_secs().max(1).to_string() })
@@ -76,7 +76,7 @@ impl FailureHeaders {
 struct SocketHead {
     path: String,
     headers: HeaderMap,
-    /// Who opened it.
+    /// The client that opened it.
     caller: Caller,
 }
 
@@ -99,7 +99,7 @@ impl SocketHead {
     }
 }
 
-/// Switches protocols, and starts the task that speaks the new one.
+/// Switches protocols, and starts the task of the WebSocket.
 fn begin<S: GatewayService>(
     shared: Shared<S>,
     caller: Caller,

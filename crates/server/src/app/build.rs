@@ -21,9 +21,9 @@ use tracing::warn;
 use super::{App, SIM, surroundings::SurroundingsCache};
 use crate::{
     api,
-    auth::{Tokens, http::AuthHttp, local_user, tokens::login_command},
-    catalog::{self, Catalog, Fetch},
-    checks::Checks,
+    auth::{AccessTokens, http::AuthHttp, local_user, tokens::login_command},
+    catalog::{self, Catalog, FetchModels},
+    checks::SchemaChecks,
     config::{self, Backend, Config, Sim},
     counter::Counter,
     driver::{
@@ -60,7 +60,7 @@ impl App {
         }
         match sim {
             Some(sim) => {
-                let tokens = Tokens::fixed(SecretString::from(Sim::TOKEN), SIM, tasks);
+                let tokens = AccessTokens::fixed(SecretString::from(Sim::TOKEN), SIM, tasks);
                 Self::with_tokens(config, &in_memory(sim), SIM, tokens, tasks)
             }
             None => {
@@ -80,7 +80,7 @@ impl App {
         tasks: &Tasks,
     ) -> Result<Self, StoreError> {
         let driver = ChildDriver::new(child_config(&config, kind, simulated), tasks);
-        let tokens = Tokens::delegated(driver.gate(), tasks);
+        let tokens = AccessTokens::delegated(driver.gate(), tasks);
         let store = store(&config, tasks)?;
         let backend = match (simulated, kind) {
             (true, _) => SIM,
@@ -105,7 +105,7 @@ impl App {
         config: Config,
         connector: &Connector,
         backend: &'static str,
-        tokens: Tokens,
+        tokens: AccessTokens,
         tasks: &Tasks,
     ) -> Result<Self, StoreError> {
         let driver = AgentDriver::new(agent_config(&config), connector, tasks);
@@ -118,7 +118,7 @@ impl App {
         config: Config,
         driver: AnyDriver,
         backend: &'static str,
-        tokens: Tokens,
+        tokens: AccessTokens,
         store: Store,
         tasks: &Tasks,
     ) -> Self {
@@ -148,7 +148,7 @@ impl App {
             stop: CancellationToken::new(),
             drain: CancellationToken::new(),
             counter: Counter::new(tasks.clone()),
-            checks: Checks::new(tasks.clone()),
+            checks: SchemaChecks::new(tasks.clone()),
             large_work: LargeWork::new(tasks.clone()),
             tasks: tasks.clone(),
         };
@@ -332,13 +332,13 @@ fn catalog(
     config: &Config,
     driver: &AnyDriver,
     backend: &str,
-    tokens: &Tokens,
+    tokens: &AccessTokens,
     registry: &Registry,
     tasks: &Tasks,
 ) -> Catalog {
     let file = if backend == AGENT { models_file(config, tokens) } else { None };
     let (driver, tokens, registry) = (driver.clone(), tokens.clone(), registry.clone());
-    let fetch: Fetch = Arc::new(move || {
+    let fetch: FetchModels = Arc::new(move || {
         let (driver, tokens, registry) = (driver.clone(), tokens.clone(), registry.clone());
         Box::pin(async move {
             if tokens.are_delegated() {
@@ -356,14 +356,17 @@ fn catalog(
             models.map(ModelList::new)
         })
     });
-    let options =
-        catalog::Options { ttl: config.models.cache_ttl, file, unknown: config.models.unknown };
+    let options = catalog::CatalogOptions {
+        ttl: config.models.cache_ttl,
+        file,
+        unknown: config.models.unknown,
+    };
     Catalog::new(fetch, options, tasks.clone())
 }
 
 /// The list of a program that has its own sign-in. Whether it needs one for that is its own
 /// affair; if it gives no list, that may be why.
-async fn unsigned(driver: &dyn Driver, tokens: &Tokens) -> Result<Vec<ModelInfo>, TurnError> {
+async fn unsigned(driver: &dyn Driver, tokens: &AccessTokens) -> Result<Vec<ModelInfo>, TurnError> {
     match driver.models(SecretString::default()).await {
         Ok(models) => Ok(models),
         Err(error) => Err(tokens.current().await.err().unwrap_or(error)),
@@ -372,7 +375,7 @@ async fn unsigned(driver: &dyn Driver, tokens: &Tokens) -> Result<Vec<ModelInfo>
 
 /// Where this account's last good list is kept. Another account on the same
 /// machine has another list, so the name carries a hash of it.
-fn models_file(config: &Config, tokens: &Tokens) -> Option<std::path::PathBuf> {
+fn models_file(config: &Config, tokens: &AccessTokens) -> Option<std::path::PathBuf> {
     let account = Some(tokens.account()).filter(|account| !account.is_empty())?;
     let host = config.upstream.api.authority.as_str();
     let parts = [b"models".as_slice(), host.as_bytes(), account.as_bytes()];

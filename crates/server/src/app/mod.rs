@@ -24,7 +24,7 @@ use crate::{
         self, CountedBody, DatedModelList, EventSource, GatewayService, Health, McpHealth,
         SessionHealth, StoreHealth, ToolList,
     },
-    auth::Tokens,
+    auth::AccessTokens,
     catalog::Catalog,
     clock,
     config::Config,
@@ -70,7 +70,7 @@ impl App {
     }
 
     #[must_use]
-    pub fn tokens(&self) -> &Tokens {
+    pub fn tokens(&self) -> &AccessTokens {
         &self.hub.tokens
     }
 

@@ -1,5 +1,5 @@
-//! What the user lets ibeam read of other programs' files. Given once for each kind,
-//! kept in `consent.json` with the time it was given, taken back at any time.
+//! The user's consents to read files of other programs. Each is given once for one kind, stored in
+//! `consent.json` with its time, and can be revoked at any time.
 
 use std::{
     collections::BTreeMap,
@@ -30,7 +30,7 @@ pub enum ConsentKind {
 }
 
 impl ConsentKind {
-    /// In the order in which they are looked at.
+    /// In the order in which they are searched.
     pub const ALL: [Self; 5] = [Self::Cli, Self::Keychain, Self::Ide, Self::Legacy, Self::OpenCode];
 
     #[must_use]
@@ -44,7 +44,7 @@ impl ConsentKind {
         }
     }
 
-    /// Whose credentials they are, for a sentence.
+    /// The program that the credentials belong to, for a sentence.
     #[must_use]
     pub fn owner(self) -> &'static str {
         match self {
@@ -130,7 +130,7 @@ impl Consents {
         Ok(())
     }
 
-    /// Takes a consent back. Says whether there was one.
+    /// Revokes a consent. Returns whether there was one.
     ///
     /// # Errors
     /// It could not be written: the consent still holds.

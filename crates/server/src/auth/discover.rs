@@ -1,8 +1,8 @@
 //! Looks for a credential, in an order that never changes: the environment, ibeam's own
 //! file, and then, each with the user's consent, the files of other programs.
 //!
-//! *Invariant:* what stands earlier in the order and cannot be used is an error, not a
-//! reason to take another account.
+//! *Invariant:* an earlier credential that cannot be used is an error, not a reason to use another
+//! account.
 
 use std::{
     fmt, io,
@@ -10,8 +10,8 @@ use std::{
 };
 
 use super::{
-    AuthFileError, ConsentKind, Consents, Credential, CredentialFile, CredentialSource,
-    FoundCredential, Places, Profile,
+    AuthFileError, ConsentKind, Consents, Credential, CredentialFile, CredentialPaths,
+    CredentialSource, FoundCredential, Profile,
     file::token,
     foreign::{self, ForeignOutcome},
 };
@@ -26,14 +26,14 @@ pub const KEY_VARIABLE: &str = "CURSOR_API_KEY";
 /// The Cursor CLI uses its file on macOS, too, where this says `file`.
 const STORE_VARIABLE: &str = "AGENT_CLI_CREDENTIAL_STORE";
 
-/// A directory that holds more than this is no directory of credentials.
+/// A directory with more files than this does not hold credentials.
 const LEGACY_FILES: usize = 32;
 
-/// What the search came to.
+/// The result of the search.
 #[derive(Debug, Default)]
 pub struct Discovery {
     pub found: Option<FoundCredential>,
-    /// What stood in the order before it, and was not used.
+    /// Earlier credentials in the order that were not used.
     pub refused: Vec<RefusedCredential>,
 }
 
@@ -48,7 +48,7 @@ pub struct RefusedCredential {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RefusedReason {
-    /// The user has not been asked. Only the place's existence was looked at.
+    /// The user has not been asked. Only the existence of the file was checked.
     NoConsent,
     /// It was read, and this is wrong with it.
     Unusable(String),
@@ -97,8 +97,8 @@ impl From<FileError> for DiscoverError {
     }
 }
 
-/// Looks for the credential of `profile`. Other programs know no profiles: their files
-/// are looked at for the default one only, so that a named one is never another account.
+/// Looks for the credential of `profile`. Other programs have no profiles: their files are used for
+/// the default one only, so that a named profile is never another account.
 ///
 /// # Errors
 /// A variable or ibeam's own file is there, and cannot be used.
@@ -108,12 +108,12 @@ pub fn discover(
     profile: &Profile,
     consents: &Consents,
 ) -> Result<Discovery, DiscoverError> {
-    let places = Places::of(env, home);
+    let places = CredentialPaths::of(env, home);
     discover_in(&places, env, profile, consents)
 }
 
 pub(super) fn discover_in(
-    places: &Places,
+    places: &CredentialPaths,
     env: &Env,
     profile: &Profile,
     consents: &Consents,
@@ -124,7 +124,7 @@ pub(super) fn discover_in(
             FoundCredential { credential, source: CredentialSource::Own(profile.clone()) }
         }),
     };
-    let mut search = Search { consents, found, refused: Vec::new() };
+    let mut search = CredentialSearch { consents, found, refused: Vec::new() };
     if profile.is_default() {
         for kind in ConsentKind::ALL {
             if search.found.is_none() {
@@ -151,14 +151,14 @@ fn from_env(env: &Env) -> Result<Option<FoundCredential>, DiscoverError> {
 }
 
 /// Goes through the files of other programs until one gives a credential.
-struct Search<'a> {
+struct CredentialSearch<'a> {
     consents: &'a Consents,
     found: Option<FoundCredential>,
     refused: Vec<RefusedCredential>,
 }
 
-impl Search<'_> {
-    fn kind(&mut self, kind: ConsentKind, places: &Places, env: &Env) {
+impl CredentialSearch<'_> {
+    fn kind(&mut self, kind: ConsentKind, places: &CredentialPaths, env: &Env) {
         match kind {
             ConsentKind::Cli => {
                 for path in places.cli_files() {
@@ -193,14 +193,14 @@ impl Search<'_> {
         read: fn(&Path) -> ForeignOutcome,
         source: fn(PathBuf) -> CredentialSource,
     ) {
-        // Where something else stands, such as a pipe, opening it could take for ever.
+        // Opening anything else, such as a pipe, could block for ever.
         if self.found.is_none() && path.is_file() {
             let place = path.display().to_string();
             self.place(kind, place, || read(path), || source(path.to_path_buf()));
         }
     }
 
-    /// There is something at `place`; what, is read only with consent.
+    /// Something exists at `place`; it is read only with consent.
     fn place(
         &mut self,
         kind: ConsentKind,
@@ -216,7 +216,7 @@ impl Search<'_> {
             Ok(Some(credential)) => {
                 self.found = Some(FoundCredential { credential, source: source() })
             }
-            // Nobody is signed in there.
+            // That program is signed out.
             Ok(None) => {}
             Err(what) => self.refused.push(RefusedCredential {
                 kind,
@@ -241,7 +241,7 @@ impl Search<'_> {
 }
 
 /// Every file that the search may look at, in its order.
-pub(super) fn foreign_files(places: &Places) -> Vec<(ConsentKind, PathBuf)> {
+pub(super) fn foreign_files(places: &CredentialPaths) -> Vec<(ConsentKind, PathBuf)> {
     let files = |kind| match kind {
         ConsentKind::Cli => places.cli_files(),
         ConsentKind::Keychain => Vec::new(),

@@ -18,7 +18,7 @@ pub enum AuthFileError {
 }
 
 impl AuthFileError {
-    /// Whether the next attempt may succeed. It says nothing about who is signed in.
+    /// Whether the next attempt may succeed. Such an error says nothing about the sign-in.
     pub(super) fn is_temporary(&self) -> bool {
         match self {
             Self::File(error) => error.is_temporary(),

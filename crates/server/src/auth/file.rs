@@ -18,8 +18,8 @@ use serde_json::{Map, Value};
 use tracing::{info, warn};
 
 use super::{
-    Account, AuthFileError, Credential, FileLock, KeychainError, Profile, Saved,
-    vault::{self, Vault},
+    Account, AuthFileError, Credential, FileLock, KeychainError, Profile, SavedCredential,
+    vault::{self, CredentialVault},
 };
 use crate::{
     config::CredentialStorage,
@@ -36,16 +36,16 @@ pub struct CredentialFile {
     dir: PathBuf,
     path: PathBuf,
     profile: Profile,
-    vault: Vault,
+    vault: CredentialVault,
 }
 
 impl CredentialFile {
-    /// The file of `profile` in ibeam's config directory (`Places::config`).
+    /// The file of `profile` in ibeam's config directory (`CredentialPaths::config`).
     #[must_use]
     pub fn at(config_dir: &Path, profile: &Profile) -> Self {
         let dir = config_dir.join(DIR);
         let path = dir.join(format!("{profile}.json"));
-        Self { dir, path, profile: profile.clone(), vault: Vault::default() }
+        Self { dir, path, profile: profile.clone(), vault: CredentialVault::default() }
     }
 
     /// The same, with its secrets where the user wants them. They move with the next
@@ -56,7 +56,7 @@ impl CredentialFile {
     }
 
     #[cfg(test)]
-    pub(super) fn with_vault(self, vault: Vault) -> Self {
+    pub(super) fn with_vault(self, vault: CredentialVault) -> Self {
         Self { vault, ..self }
     }
 
@@ -91,7 +91,7 @@ impl CredentialFile {
         Ok(profiles)
     }
 
-    /// What is in the file; `None` if there is none.
+    /// The credential in the file; `None` if there is no file.
     ///
     /// # Errors
     /// There is one, and it cannot or must not be used. The text says what to do.
@@ -127,13 +127,12 @@ impl CredentialFile {
     /// ask the user.
     ///
     /// # Errors
-    /// There is none. The text says what to do.
+    /// The keychain is unavailable. The text says what to do.
     pub fn reach(&self) -> Result<(), AuthFileError> {
         Ok(self.vault.reach(&self.profile)?)
     }
 
-    /// Waits until nobody else writes the file, for as long as `wait`. Dropping the lock
-    /// lets the next one in.
+    /// Waits for the lock on the file, at most `wait`. Dropping it releases the lock.
     ///
     /// # Errors
     /// It took too long, or the directory cannot be written.
@@ -149,14 +148,14 @@ impl CredentialFile {
         Ok(private::make_secret_dir(&self.dir)?)
     }
 
-    pub(super) fn save(&self, credential: &Credential) -> Result<Saved, AuthFileError> {
+    pub(super) fn save(&self, credential: &Credential) -> Result<SavedCredential, AuthFileError> {
         self.make_dir()?;
         // A killed process may have left its half of a file, and a secret in it.
         self.sweep()?;
         let mut fields = match self.read() {
             Ok(text) => text.and_then(|text| object(&text).ok()).unwrap_or_default(),
-            // What strangers could read is fixed by replacing it, what is not text is
-            // worth nothing.
+            // A file with wrong permissions is fixed by replacing it; one that is not text has
+            // nothing to keep.
             Err(
                 AuthFileError::File(FileError::Exposed { .. }) | AuthFileError::Malformed { .. },
             ) => Map::new(),
@@ -186,7 +185,7 @@ impl CredentialFile {
                 self.write(&fields)?;
             }
         }
-        let saved = Saved { moved, left };
+        let saved = SavedCredential { moved, left };
         saved.notes().iter().for_each(|note| match saved.left {
             Some(_) => warn!("{note}"),
             None => info!("{note}"),
@@ -210,7 +209,7 @@ impl CredentialFile {
         self.sweep()?;
         let fields = self.read().ok().flatten().and_then(|text| object(&text).ok());
         let item = fields.is_some_and(|fields| vault::has_item(&fields));
-        // First: as long as there is an item, the file is what tells of it.
+        // First, because only the file says that the item exists.
         let item = if item || self.vault.keep() == CredentialStorage::Keychain {
             self.vault.forget(&self.profile)?
         } else {
@@ -279,7 +278,7 @@ fn write_fields(fields: &mut Map<String, Value>, credential: &Credential) {
     put("account", account);
 }
 
-/// A field that is missing, null or empty is none.
+/// A field that is missing, null or empty counts as absent.
 pub(super) fn text(fields: &Map<String, Value>, name: &str) -> Result<Option<String>, String> {
     match fields.get(name) {
         None | Some(Value::Null) => Ok(None),

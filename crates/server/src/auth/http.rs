@@ -32,9 +32,9 @@ pub struct AuthHttp {
     host: Host,
 }
 
-/// An outcome, and what time it was there, in seconds since 1970.
+/// An outcome, and the time by the service's clock, in seconds since 1970.
 #[derive(Debug)]
-pub(super) struct Heard {
+pub(super) struct SignInReply {
     pub(super) outcome: Outcome,
     pub(super) date: Option<u64>,
 }
@@ -61,21 +61,21 @@ impl AuthHttp {
         hosts::site(&self.host).to_string()
     }
 
-    pub(super) async fn ask(&self, request: AuthRequest) -> Heard {
+    pub(super) async fn ask(&self, request: AuthRequest) -> SignInReply {
         let AuthRequest { body, path, bearer } = request;
         let method = if body.is_some() { Method::POST } else { Method::GET };
         let body =
             body.map_or_else(Bytes::new, |body| Bytes::from(body.expose_secret().to_owned()));
         match self.call(method, path.expose_secret(), bearer.as_ref(), body).await {
-            Ok(answer) => Heard { date: date(answer.headers()), outcome: outcome(answer) },
-            Err(why) => Heard { outcome: Outcome::Unreachable(why), date: None },
+            Ok(answer) => SignInReply { date: date(answer.headers()), outcome: outcome(answer) },
+            Err(why) => SignInReply { outcome: Outcome::Unreachable(why), date: None },
         }
     }
 
     /// Asks for what an account page says, as JSON.
     ///
     /// # Errors
-    /// There is no such answer.
+    /// The service did not answer, or not with JSON.
     pub async fn page(
         &self,
         path: &str,

@@ -1,5 +1,4 @@
-//! This machine and this user: where the credentials of a program's settings are looked
-//! for.
+//! The user of this process: where credentials for the settings are searched.
 
 use std::{
     fmt,
@@ -8,8 +7,8 @@ use std::{
 };
 
 use super::{
-    ConsentKind, Consents, CredentialFile, CredentialSource, DiscoverError, Discovery, Places,
-    Profile, Tokens, discover,
+    AccessTokens, ConsentKind, Consents, CredentialFile, CredentialPaths, CredentialSource,
+    DiscoverError, Discovery, Profile, discover,
     discover::foreign_files,
     http::AuthHttp,
     tokens::{NotRead, Reread},
@@ -21,19 +20,19 @@ use crate::{
 };
 
 #[derive(Clone)]
-pub struct Here {
+pub struct LocalUser {
     env: Env,
     home: PathBuf,
-    places: Places,
+    places: CredentialPaths,
     profile: Profile,
     keep: CredentialStorage,
 }
 
 /// The environment may hold secrets.
-impl fmt::Debug for Here {
+impl fmt::Debug for LocalUser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { places, profile, .. } = self;
-        let mut out = f.debug_struct("Here");
+        let mut out = f.debug_struct("LocalUser");
         out.field("places", places).field("profile", profile).finish_non_exhaustive()
     }
 }
@@ -43,7 +42,7 @@ impl fmt::Debug for Here {
 #[error("the home directory is unknown, so credentials cannot be found; set HOME")]
 pub struct NoHome;
 
-impl Here {
+impl LocalUser {
     /// As this process was started.
     ///
     /// # Errors
@@ -56,7 +55,7 @@ impl Here {
 
     #[must_use]
     pub fn with(env: Env, home: &Path, profile: Profile) -> Self {
-        let places = Places::of(&env, home);
+        let places = CredentialPaths::of(&env, home);
         Self { env, home: home.to_path_buf(), places, profile, keep: CredentialStorage::File }
     }
 
@@ -88,10 +87,10 @@ impl Here {
         CredentialFile::at(self.places.config(), &self.profile).keeping(self.keep)
     }
 
-    /// What may be read of other programs.
+    /// The user's consents to read files of other programs.
     ///
     /// # Errors
-    /// The file that says so cannot be used.
+    /// The consent file cannot be used.
     pub fn consents(&self) -> Result<Consents, FileError> {
         Consents::load(self.places.config())
     }
@@ -114,18 +113,18 @@ impl Here {
     }
 }
 
-/// The token of these settings, else of the credential that is found on this machine.
-/// One that is there and cannot be used is not passed over: requests are told why.
+/// The token of these settings, else of the credential that is found on this machine. A credential
+/// that cannot be used is not skipped: requests fail with the reason.
 #[must_use]
-pub fn tokens(config: &Config, http: AuthHttp, tasks: &Tasks) -> Tokens {
+pub fn tokens(config: &Config, http: AuthHttp, tasks: &Tasks) -> AccessTokens {
     if let Some(token) = &config.account.access_token {
-        return Tokens::fixed(token.clone(), "the setting `access_token`", tasks);
+        return AccessTokens::fixed(token.clone(), "the setting `access_token`", tasks);
     }
-    let here = match Here::of(config) {
+    let here = match LocalUser::of(config) {
         Ok(here) => here,
         Err(error) => {
             let why: Reread = Arc::new(move || Err(NotRead::Unusable(error.to_string())));
-            return Tokens::unusable(
+            return AccessTokens::unusable(
                 CredentialSource::Own(config.account.profile.clone()),
                 why,
                 tasks,
@@ -137,14 +136,14 @@ pub fn tokens(config: &Config, http: AuthHttp, tasks: &Tasks) -> Tokens {
     let reread: Reread = Arc::new(move || Ok(here.discover()?.found));
     match found {
         Ok(Discovery { found: Some(found), .. }) => {
-            Tokens::found(found, &file, reread, http, tasks)
+            AccessTokens::found(found, &file, reread, http, tasks)
         }
         Err(DiscoverError::Variable(_)) => {
-            Tokens::unusable(CredentialSource::ApiKeyEnv, reread, tasks)
+            AccessTokens::unusable(CredentialSource::ApiKeyEnv, reread, tasks)
         }
-        // ibeam's own file may come to be, or be mended, while the program runs.
+        // ibeam's own file may be created or fixed while the program runs.
         Ok(Discovery { found: None, .. }) | Err(DiscoverError::File(_)) => {
-            Tokens::own(file, http, tasks)
+            AccessTokens::own(file, http, tasks)
         }
     }
 }

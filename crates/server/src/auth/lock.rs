@@ -2,7 +2,7 @@
 
 use std::{fs::File, time::Duration};
 
-use super::{AuthFileError, Credential, CredentialFile, Saved};
+use super::{AuthFileError, Credential, CredentialFile, SavedCredential};
 use crate::files::lock;
 
 /// Enough for another process to try every way of refreshing and give up.
@@ -12,7 +12,7 @@ pub const LOCK_WAIT: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct FileLock {
     file: CredentialFile,
-    /// Closing it lets go.
+    /// Closing it releases the lock.
     _held: File,
 }
 
@@ -40,7 +40,7 @@ impl FileLock {
     ///
     /// # Errors
     /// What was there is still there.
-    pub fn save(&self, credential: &Credential) -> Result<Saved, AuthFileError> {
+    pub fn save(&self, credential: &Credential) -> Result<SavedCredential, AuthFileError> {
         self.file.save(credential)
     }
 

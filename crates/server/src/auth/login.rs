@@ -1,4 +1,4 @@
-//! Signing in with the browser, seen from here: a page to open, and the wait for it.
+//! Signing in with the browser: the page to open, and the wait for the user.
 
 use std::time::Duration;
 
@@ -16,22 +16,22 @@ use secrecy::{ExposeSecret as _, SecretString};
 use tokio::time::{Instant, sleep_until};
 
 use super::{
-    Account, AuthFileError, Credential, CredentialFile, LOCK_WAIT, Saved, exchange::exchange,
-    http::AuthHttp,
+    Account, AuthFileError, Credential, CredentialFile, LOCK_WAIT, SavedCredential,
+    exchange::exchange, http::AuthHttp,
 };
 use crate::{clock, random};
 
 /// A login that waits for its user.
 #[derive(Debug)]
-pub struct PendingLogin {
+pub struct BrowserLogin {
     http: AuthHttp,
     poll: Poll,
     url: String,
     started: Instant,
 }
 
-impl PendingLogin {
-    /// Begins a login that may take so long. The time runs from here on.
+impl BrowserLogin {
+    /// Begins a login that may take up to `limit` from now.
     #[must_use]
     pub fn begin(http: AuthHttp, limit: Duration) -> Self {
         let login = Login::new(random::bytes(), random::bytes());
@@ -51,7 +51,7 @@ impl PendingLogin {
         self.poll.time_left(self.now())
     }
 
-    /// When it is of no use to wait any longer.
+    /// When the login expires.
     #[must_use]
     pub fn deadline(&self) -> Instant {
         Instant::now() + self.time_left()
@@ -60,7 +60,7 @@ impl PendingLogin {
     /// Waits until the user has signed in. Dropping the future ends the login.
     ///
     /// # Errors
-    /// Nobody has.
+    /// The user did not sign in, or the service failed.
     pub async fn wait(mut self) -> Result<Credential, PollError> {
         loop {
             match self.poll.step(self.now()) {
@@ -116,7 +116,10 @@ pub(super) fn credential(grant: Grant, before: Option<Credential>) -> Credential
 ///
 /// # Errors
 /// It could not be written; what was there still is.
-pub async fn keep(file: &CredentialFile, credential: &Credential) -> Result<Saved, AuthFileError> {
+pub async fn keep(
+    file: &CredentialFile,
+    credential: &Credential,
+) -> Result<SavedCredential, AuthFileError> {
     file.lock(LOCK_WAIT).await?.save(credential)
 }
 

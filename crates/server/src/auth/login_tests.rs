@@ -8,18 +8,18 @@ use crate::{
     tasks::Tasks,
 };
 
-fn pending(connector: &Connector) -> PendingLogin {
+fn pending(connector: &Connector) -> BrowserLogin {
     let host = Host::parse("http://127.0.0.1:1").unwrap();
-    PendingLogin::begin(AuthHttp::new(connector, &host, &Tasks::new()), Duration::MAX)
+    BrowserLogin::begin(AuthHttp::new(connector, &host, &Tasks::new()), Duration::MAX)
 }
 
-fn before(sim: &Sim) -> PendingLogin {
+fn before(sim: &Sim) -> BrowserLogin {
     let sim = sim.clone();
     pending(&Connector::Memory(Arc::new(move || sim.connect())))
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_user_takes_a_while() {
+async fn login_waits_for_a_slow_user() {
     let sim = Sim::new(SimSignIn { poll_pending: Some(40), ..SimSignIn::default() }.into());
     let pending = before(&sim);
     assert!(pending.url().starts_with("http://127.0.0.1:1/loginDeepControl?challenge="));
@@ -32,7 +32,7 @@ async fn the_user_takes_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_user_never_comes() {
+async fn login_times_out_without_the_user() {
     let sim = Sim::new(SimSignIn { poll_pending: None, ..SimSignIn::default() }.into());
     let pending = before(&sim);
     let (deadline, started) = (pending.deadline(), Instant::now());
@@ -42,14 +42,14 @@ async fn the_user_never_comes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_team_forbids_it() {
+async fn login_reports_a_team_policy() {
     let sim = Sim::new(SimSignIn { poll_refused: true, ..SimSignIn::default() }.into());
     let error = before(&sim).wait().await.unwrap_err();
     assert_eq!(error, PollError::Refused("Your team does not allow this sign-in".into()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_service_is_gone() {
+async fn login_reports_an_unreachable_service() {
     let connector = Connector::Memory(Arc::new(|| tokio::io::duplex(64).0));
     let error = pending(&connector).wait().await.unwrap_err();
     let PollError::GaveUp(why) = error else { panic!("{error:?}") };
@@ -58,7 +58,7 @@ async fn the_service_is_gone() {
 }
 
 #[test]
-fn the_page_is_on_the_website_of_the_real_service() {
+fn login_page_is_on_cursors_website() {
     let site = |url: &str| {
         let connector = Connector::Memory(Arc::new(|| tokio::io::duplex(64).0));
         AuthHttp::new(&connector, &Host::parse(url).unwrap(), &Tasks::new()).site()
@@ -69,7 +69,7 @@ fn the_page_is_on_the_website_of_the_real_service() {
 }
 
 #[test]
-fn what_a_grant_does_not_bring_stays() {
+fn missing_fields_of_a_grant_keep_their_values() {
     let before = Credential {
         refresh_token: Some("kept".into()),
         account: Some(Account { email: Some("me@example.com".into()), sub: Some("a".into()) }),
@@ -84,7 +84,7 @@ fn what_a_grant_does_not_bring_stays() {
     let rotated = Grant { access: "opaque".into(), refresh: Some("next".into()) };
     let rotated = credential(rotated, Some(before.clone()));
     assert_eq!(rotated.refresh_token.unwrap().expose_secret(), "next");
-    // Somebody else's token: the name does not fit any more.
+    // A token of another account: the name does not fit any more.
     let other = Grant { access: Sim::TOKEN.into(), refresh: None };
     let account = credential(other, Some(before)).account.unwrap();
     assert_eq!(account, Account { email: None, sub: Some("auth0|user_sim".into()) });

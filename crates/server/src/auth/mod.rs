@@ -1,7 +1,7 @@
-//! Who the user is to Cursor: where credentials are found, and where ibeam keeps its own.
+//! The Cursor account: where credentials are found, and where ibeam stores its own.
 //!
-//! *Invariant:* files of other programs are read with the user's consent, and never
-//! written. Whoever writes ibeam's own file holds its lock.
+//! *Invariant:* files of other programs are read with the user's consent, and never written.
+//! ibeam's own file is written only under its lock.
 //!
 //! Everything here blocks, if only for a moment, except the wait for the lock; where a
 //! keychain asks the user, for a minute. A server calls it by `Tasks::spawn_blocking`.
@@ -29,12 +29,12 @@ pub use discover::KEY_VARIABLE;
 pub use discover::{DiscoverError, Discovery, RefusedCredential, RefusedReason, discover};
 pub use error::AuthFileError;
 pub use file::CredentialFile;
-pub use local_user::Here;
+pub use local_user::LocalUser;
 pub use lock::{FileLock, LOCK_WAIT};
-pub use paths::Places;
-pub use paths::System;
-pub use tokens::Tokens;
-pub use vault::{KeychainError, Saved};
+pub use paths::CredentialPaths;
+pub use paths::Platform;
+pub use tokens::AccessTokens;
+pub use vault::{KeychainError, SavedCredential};
 
 pub use crate::config::Profile;
 
@@ -69,7 +69,7 @@ impl Credential {
     }
 }
 
-/// Whose it is, as far as known.
+/// The account, as far as known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     pub email: Option<String>,

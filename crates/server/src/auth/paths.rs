@@ -1,18 +1,18 @@
-//! Where things are on each system: ibeam's own directory, and the files of other
-//! programs that hold credentials for Cursor. Paths only; nothing is touched.
+//! Paths on each platform: ibeam's own directory, and the files of other programs that hold
+//! credentials for Cursor. Nothing is read here.
 
 use std::path::{Path, PathBuf};
 
 use crate::config::Env;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum System {
+pub enum Platform {
     Linux,
     MacOs,
     Windows,
 }
 
-impl System {
+impl Platform {
     /// Other Unixes keep to what Linux does.
     pub const HERE: Self = if cfg!(target_os = "macos") {
         Self::MacOs
@@ -25,32 +25,31 @@ impl System {
 
 /// The directories of one user, by their environment.
 #[derive(Clone, Debug)]
-pub struct Places {
-    system: System,
+pub struct CredentialPaths {
+    system: Platform,
     home: PathBuf,
     /// `$XDG_CONFIG_HOME`, `%APPDATA%` on Windows.
     settings: PathBuf,
-    /// `$XDG_DATA_HOME`, also where there is no such standard: OpenCode follows it
-    /// everywhere.
+    /// `$XDG_DATA_HOME`, on every platform, because OpenCode uses it everywhere.
     data: PathBuf,
     config: PathBuf,
 }
 
-impl Places {
+impl CredentialPaths {
     #[must_use]
     pub fn of(env: &Env, home: &Path) -> Self {
-        Self::on(System::HERE, env, home)
+        Self::on(Platform::HERE, env, home)
     }
 
-    pub(super) fn on(system: System, env: &Env, home: &Path) -> Self {
+    pub(super) fn on(system: Platform, env: &Env, home: &Path) -> Self {
         let named = |name: &str, default: &[&str]| {
             // The standard says that other paths are to be ignored.
             let path = env.get(name).map(PathBuf::from).filter(|path| path.is_absolute());
             path.unwrap_or_else(|| join(home, default))
         };
         let settings = match system {
-            System::Linux | System::MacOs => named("XDG_CONFIG_HOME", &[".config"]),
-            System::Windows => named("APPDATA", &["AppData", "Roaming"]),
+            Platform::Linux | Platform::MacOs => named("XDG_CONFIG_HOME", &[".config"]),
+            Platform::Windows => named("APPDATA", &["AppData", "Roaming"]),
         };
         Self {
             system,
@@ -73,9 +72,9 @@ impl Places {
         let dot_config = join(&self.home, &[".config", "cursor", "auth.json"]);
         let dot_cursor = join(&self.home, &[".cursor", "auth.json"]);
         let mut files = match self.system {
-            System::Linux => vec![settings, dot_config, dot_cursor],
-            System::MacOs => vec![dot_cursor, settings, dot_config],
-            System::Windows => vec![self.settings.join("Cursor").join("auth.json"), dot_cursor],
+            Platform::Linux => vec![settings, dot_config, dot_cursor],
+            Platform::MacOs => vec![dot_cursor, settings, dot_config],
+            Platform::Windows => vec![self.settings.join("Cursor").join("auth.json"), dot_cursor],
         };
         files.dedup();
         files
@@ -83,14 +82,14 @@ impl Places {
 
     /// Whether there is a keychain to ask.
     pub(super) fn has_keychain(&self) -> bool {
-        self.system == System::MacOs
+        self.system == Platform::MacOs
     }
 
     /// The IDE's database.
     pub(super) fn ide_database(&self) -> PathBuf {
         let base = match self.system {
-            System::Linux | System::Windows => self.settings.clone(),
-            System::MacOs => join(&self.home, &["Library", "Application Support"]),
+            Platform::Linux | Platform::Windows => self.settings.clone(),
+            Platform::MacOs => join(&self.home, &["Library", "Application Support"]),
         };
         join(&base, &["Cursor", "User", "globalStorage", "state.vscdb"])
     }

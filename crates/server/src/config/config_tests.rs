@@ -25,7 +25,7 @@ fn problems(resolution: &Resolution) -> Vec<String> {
 }
 
 #[test]
-fn the_defaults_are_sound_and_as_documented() {
+fn defaults_are_valid_and_as_documented() {
     let resolution = resolve(&RawConfig::default(), None);
     assert_eq!(problems(&resolution), Vec::<String>::new());
     let config = resolution.config;
@@ -67,7 +67,7 @@ fn the_defaults_are_sound_and_as_documented() {
     // Every setting is shown once.
     let mut names: Vec<_> = resolution.shown.iter().map(|shown| shown.name).collect();
     names.sort_unstable();
-    let mut all: Vec<_> = Key::ALL.iter().map(|key| key.row().name).collect();
+    let mut all: Vec<_> = SettingKey::ALL.iter().map(|key| key.row().name).collect();
     all.sort_unstable();
     assert_eq!(names, all);
 }
@@ -91,7 +91,7 @@ fn flags_beat_environment_beats_file_beats_default() {
 }
 
 #[test]
-fn every_setting_has_its_own_variable_which_beats_the_older_one() {
+fn own_variable_of_a_setting_beats_its_older_name() {
     let raw = RawConfig::from_env(&env(&[
         ("IBEAM_CLOCKS_TURN", "2m"),
         ("CURSOR_REQUEST_TIMEOUT_MS", "5000"),
@@ -103,7 +103,7 @@ fn every_setting_has_its_own_variable_which_beats_the_older_one() {
 }
 
 #[test]
-fn the_variables_of_the_older_programs_still_work() {
+fn variables_of_older_programs_still_work() {
     let raw = RawConfig::from_env(&env(&[
         ("PORT", "8080"),
         ("CURSOR_AUTH_TOKEN", "Bearer abc"),
@@ -157,7 +157,7 @@ fn the_variables_of_the_older_programs_still_work() {
 }
 
 #[test]
-fn credentials_are_kept_in_a_file_unless_there_is_a_keychain_to_choose() {
+fn credential_storage_is_a_file_unless_a_keychain_is_built_in() {
     let keep = |pairs: &[(&str, &str)]| {
         let resolution = resolve(&RawConfig::from_env(&env(pairs)), None);
         (resolution.config.account.credentials, problems(&resolution).concat())
@@ -196,7 +196,7 @@ fn a_profile_is_named_by_flag_environment_or_file() {
 }
 
 #[test]
-fn the_store_has_a_place_on_this_machine_unless_told_otherwise() {
+fn store_path_defaults_to_the_state_folder() {
     let shown = |resolution: &Resolution| {
         let path = resolution.shown.iter().find(|shown| shown.name == "store.path").unwrap();
         (path.value.clone(), path.origin.clone())
@@ -251,7 +251,7 @@ fn every_problem_is_reported_at_once_with_its_origin() {
 }
 
 #[test]
-fn a_broken_file_is_named_by_line_and_never_quoted() {
+fn invalid_config_file_is_reported_by_line_and_not_quoted() {
     let raw = file("port = 1\naccess_token = \"eyJsecret\nhost = 3\n");
     let text = problems(&resolve(&raw, None)).join("\n");
     assert!(text.starts_with("config.toml:2: "), "{text}");
@@ -259,7 +259,7 @@ fn a_broken_file_is_named_by_line_and_never_quoted() {
 }
 
 #[test]
-fn listen_takes_the_place_of_host_and_port() {
+fn listen_replaces_host_and_port() {
     let rows = [
         ("0.0.0.0:80", "0.0.0.0:80"),
         ("[::1]:80", "[::1]:80"),
@@ -278,7 +278,7 @@ fn listen_takes_the_place_of_host_and_port() {
 }
 
 #[test]
-fn there_may_be_several_places() {
+fn several_listen_addresses_are_allowed() {
     let both = resolve(&flags(&["listen=18741, :32124"]), None);
     assert_eq!(problems(&both), Vec::<String>::new());
     let places: Vec<_> = both.config.places().map(ToString::to_string).collect();
@@ -358,19 +358,19 @@ fn secrets_are_never_shown() {
 }
 
 #[test]
-fn no_secret_comes_by_the_command_line() {
-    for key in Key::ALL.iter().filter(|key| key.row().secret) {
+fn secrets_are_refused_on_the_command_line() {
+    for key in SettingKey::ALL.iter().filter(|key| key.row().secret) {
         let raw = flags(&[&format!("{}=very-secret", key.row().name)]);
         let resolution = resolve(&raw, None);
         let [problem] = resolution.problems.as_slice() else { panic!("{resolution:?}") };
         assert!(problem.text.contains(&key.env_name()), "{problem}");
-        assert!(matches!(problem.origin, Origin::Flag(_)), "{problem}");
+        assert!(matches!(problem.origin, SettingOrigin::Flag(_)), "{problem}");
         assert!(raw.get(*key).is_none() && !format!("{raw:?}{problem}").contains("very-secret"));
     }
 }
 
 #[test]
-fn a_mistyped_variable_is_noticed() {
+fn mistyped_variable_is_reported() {
     let raw = RawConfig::from_env(&env(&[
         ("IBEAM_CLOCKS_TURNS", "1m"),
         ("IBEAM_CONFIG", "x"),
@@ -387,7 +387,7 @@ fn a_mistyped_variable_is_noticed() {
 }
 
 #[test]
-fn the_installed_cli_gives_the_version() {
+fn client_version_comes_from_the_installed_cli() {
     let home = tempfile::tempdir().unwrap();
     let versions = home.path().join(".local/share/cursor-agent/versions");
     for name in ["2026.09.02-fa0c06e", "2026.10.01-e373342", "tmp", "9999", "2026.1.1-x"] {
@@ -413,7 +413,7 @@ fn a_named_file_must_exist_and_a_default_one_need_not() {
 }
 
 #[test]
-fn ways_to_write_values() {
+fn values_are_parsed_in_every_notation() {
     assert_eq!(parse::duration("1.5s"), Ok(Duration::from_millis(1500)));
     assert_eq!(parse::duration("2 h"), Ok(Duration::from_secs(7200)));
     assert_eq!(parse::duration("3min"), Ok(Duration::from_secs(180)));
@@ -430,7 +430,7 @@ fn ways_to_write_values() {
 }
 
 /// The line of a setting in `docs/configuration.md`.
-fn documented(key: Key) -> String {
+fn documented(key: SettingKey) -> String {
     let row = key.row();
     let older: Vec<String> = row.env.iter().map(|(name, _)| format!("`{name}`")).collect();
     let default = if row.default.is_empty() { String::new() } else { format!("`{}`", row.default) };
@@ -438,10 +438,10 @@ fn documented(key: Key) -> String {
 }
 
 #[test]
-fn the_documentation_has_every_setting() {
+fn documentation_lists_every_setting() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
     let text = std::fs::read_to_string(path).unwrap();
-    let missing: Vec<String> = Key::ALL
+    let missing: Vec<String> = SettingKey::ALL
         .iter()
         .map(|key| documented(*key))
         .filter(|line| !text.contains(line.as_str()))
@@ -453,7 +453,7 @@ fn the_documentation_has_every_setting() {
 }
 
 #[test]
-fn a_word_that_is_no_level_does_not_silence_the_log() {
+fn invalid_log_level_does_not_silence_the_log() {
     let level = |text: &str| resolve(&flags(&[&format!("log.level={text}")]), None);
     for good in ["info", "WARN", "off", "info,ibeam_server::driver=debug", "ibeam=trace"] {
         assert_eq!(problems(&level(good)), Vec::<String>::new(), "{good}");
@@ -465,19 +465,19 @@ fn a_word_that_is_no_level_does_not_silence_the_log() {
 }
 
 #[test]
-fn suggestions_are_close() {
+fn suggestions_differ_by_a_slip_only() {
     for (slip, meant) in
         [("prot", "port"), ("log.lvel", "log.level"), ("limit.turns", "limits.turns")]
     {
-        assert_eq!(Key::close_to(slip).unwrap().row().name, meant);
+        assert_eq!(SettingKey::close_to(slip).unwrap().row().name, meant);
     }
     for other in ["x", "model", "limits.foo", "temperature", "clocks.nap"] {
-        assert_eq!(Key::close_to(other), None, "{other}");
+        assert_eq!(SettingKey::close_to(other), None, "{other}");
     }
 }
 
 #[test]
-fn values_for_scripts_have_types() {
+fn values_for_scripts_are_typed() {
     let raw =
         flags(&["privacy_mode=off", "allowed_hosts=a,b", "limits.turns=many", "clocks.turn=60"]);
     let shown = resolve(&raw, None).shown;

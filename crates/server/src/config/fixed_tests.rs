@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, path::Path};
 
 use super::REMOVED;
 use crate::config::{
-    Env, Key, RawConfig,
+    Env, RawConfig, SettingKey,
     key::{RENAMED, env_name},
     resolve,
 };
@@ -22,7 +22,7 @@ fn sources(name: &str, value: &str) -> [RawConfig; 3] {
 }
 
 #[test]
-fn a_former_name_works_everywhere_with_one_warning_that_has_the_new_name() {
+fn former_name_works_with_one_warning() {
     for &(former, key) in RENAMED {
         for raw in sources(former, "7") {
             assert_eq!(raw.get(key).unwrap().text.as_str(), "7", "{former}");
@@ -37,7 +37,7 @@ fn a_former_name_works_everywhere_with_one_warning_that_has_the_new_name() {
 }
 
 #[test]
-fn the_new_name_counts_more_than_the_former_one() {
+fn new_name_beats_the_former_one() {
     let both = [("hosts", "old"), ("allowed_hosts", "new")];
     for text in ["hosts = 'old'\nallowed_hosts = 'new'", "allowed_hosts = 'new'\nhosts = 'old'"] {
         let raw = RawConfig::from_toml(text, Path::new("config.toml"));
@@ -50,7 +50,7 @@ fn the_new_name_counts_more_than_the_former_one() {
 }
 
 #[test]
-fn a_removed_setting_is_accepted_with_a_warning_that_has_the_reason() {
+fn removed_setting_is_accepted_with_a_warning() {
     for (former, why) in REMOVED {
         for raw in sources(former, "7s") {
             assert_eq!(raw.problems, [], "{former}");
@@ -61,7 +61,7 @@ fn a_removed_setting_is_accepted_with_a_warning_that_has_the_reason() {
 }
 
 #[test]
-fn former_names_are_documented_and_not_names_of_today() {
+fn former_names_are_documented_and_unused() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
     let text = std::fs::read_to_string(path).unwrap();
     let renamed = RENAMED
@@ -71,7 +71,7 @@ fn former_names_are_documented_and_not_names_of_today() {
     for line in renamed.chain(removed) {
         assert!(text.contains(&line), "docs/configuration.md lacks:\n{line}");
     }
-    let today: BTreeSet<_> = Key::ALL.iter().map(|key| key.row().name).collect();
+    let today: BTreeSet<_> = SettingKey::ALL.iter().map(|key| key.row().name).collect();
     let former = RENAMED.iter().map(|(name, _)| name).chain(REMOVED.iter().map(|(name, _)| name));
     assert_eq!(former.filter(|name| today.contains(*name)).count(), 0);
 }

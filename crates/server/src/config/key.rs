@@ -5,7 +5,7 @@ use crate::net::hosts;
 
 /// How a bare number in an environment variable is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub enum EnvUnit {
     /// As anywhere else.
     Same,
     /// The variable's name says milliseconds.
@@ -18,7 +18,7 @@ pub struct SettingRow {
     /// The name in the file, dotted: `clocks.turn` is `turn` in `[clocks]`.
     pub name: &'static str,
     /// Older names of the same thing. `IBEAM_…` is tried before them.
-    pub env: &'static [(&'static str, Unit)],
+    pub env: &'static [(&'static str, EnvUnit)],
     /// As one would write it. Empty: none.
     pub default: &'static str,
     pub secret: bool,
@@ -29,9 +29,9 @@ macro_rules! keys {
     ($($key:ident $name:literal [$($env:expr),*] = $default:expr, $help:literal;)*) => {
         /// The name of a setting.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Key { $($key),* }
+        pub enum SettingKey { $($key),* }
 
-        impl Key {
+        impl SettingKey {
             pub const ALL: &[Self] = &[$(Self::$key),*];
 
             #[must_use]
@@ -42,7 +42,7 @@ macro_rules! keys {
                             name: $name,
                             env: &[$($env),*],
                             default: $default,
-                            secret: matches!(Key::$key, Key::AccessToken | Key::ApiKey),
+                            secret: matches!(SettingKey::$key, SettingKey::AccessToken | SettingKey::ApiKey),
                             help: $help,
                         };
                         ROW
@@ -53,12 +53,12 @@ macro_rules! keys {
     };
 }
 
-const fn same(name: &'static str) -> (&'static str, Unit) {
-    (name, Unit::Same)
+const fn same(name: &'static str) -> (&'static str, EnvUnit) {
+    (name, EnvUnit::Same)
 }
 
-const fn millis(name: &'static str) -> (&'static str, Unit) {
-    (name, Unit::Millis)
+const fn millis(name: &'static str) -> (&'static str, EnvUnit) {
+    (name, EnvUnit::Millis)
 }
 
 keys! {
@@ -224,7 +224,7 @@ keys! {
     LimitBlobBytes "limits.blob_bytes" [] = "256MiB", "largest size of all blobs of one turn";
 }
 
-impl Key {
+impl SettingKey {
     /// `clocks.turn` is set by `IBEAM_CLOCKS_TURN`.
     #[must_use]
     pub fn env_name(self) -> String {
@@ -232,11 +232,11 @@ impl Key {
     }
 
     /// Every variable that sets it, in the order of precedence.
-    pub fn env_names(self) -> impl Iterator<Item = (String, Unit)> {
+    pub fn env_names(self) -> impl Iterator<Item = (String, EnvUnit)> {
         let former = RENAMED.iter().filter(move |(_, key)| *key == self);
         let own = std::iter::once(self.row().name).chain(former.map(|(name, _)| *name));
         let older = self.row().env.iter().map(|(name, unit)| ((*name).to_owned(), *unit));
-        own.map(|name| (env_name(name), Unit::Same)).chain(older)
+        own.map(|name| (env_name(name), EnvUnit::Same)).chain(older)
     }
 
     #[must_use]
@@ -244,13 +244,13 @@ impl Key {
         Self::ALL.iter().copied().find(|key| key.row().name == name)
     }
 
-    /// The setting whose name is this one but for a slip.
+    /// The setting with a similar name, for a mistyped one.
     #[must_use]
     pub fn close_to(name: &str) -> Option<Self> {
         Self::ALL
             .iter()
             .map(|key| (strsim::damerau_levenshtein(name, key.row().name), *key))
-            // A slip of the finger, no guess at what was meant.
+            // Only slips, not guesses.
             .filter(|(distance, _)| *distance <= (name.len() / 3).clamp(1, 2))
             .min_by_key(|(distance, _)| *distance)
             .map(|(_, key)| key)
@@ -264,19 +264,19 @@ pub fn env_name(name: &str) -> String {
 }
 
 /// Former names of settings. They still work, with a warning.
-pub const RENAMED: &[(&str, Key)] = &[
+pub const RENAMED: &[(&str, SettingKey)] = &[
     // `host` is where the gateway listens.
-    ("hosts", Key::Hosts),
+    ("hosts", SettingKey::Hosts),
     // It is only for `cursor-agent`; `limits.tool_result` is for all backends.
-    ("tools.result_bytes", Key::ToolResultBytes),
+    ("tools.result_bytes", SettingKey::ToolResultBytes),
     // `cursor_agent.workspace` is another thing.
-    ("cursor_agent.workspaces", Key::AgentWorkspaces),
-    ("cursor_agent.children", Key::AgentChildren),
+    ("cursor_agent.workspaces", SettingKey::AgentWorkspaces),
+    ("cursor_agent.children", SettingKey::AgentChildren),
     // These two read like switches.
-    ("mcp.start", Key::McpStart),
-    ("sessions.replay", Key::SessionReplay),
+    ("mcp.start", SettingKey::McpStart),
+    ("sessions.replay", SettingKey::SessionReplay),
     // `limits.body` is another thing.
-    ("limits.bodies", Key::LimitBodies),
+    ("limits.bodies", SettingKey::LimitBodies),
 ];
 
 /// Variables of the programs ibeam stands in for that have nothing to act on here,

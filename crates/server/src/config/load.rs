@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use secrecy::zeroize::Zeroizing;
 
 use super::{
-    Env, Key, McpServer, Origin, RawConfig, Resolution,
+    Env, McpServerSettings, RawConfig, Resolution, SettingKey, SettingOrigin,
     dirs::{default_path, store_path},
     resolve,
 };
@@ -21,11 +21,11 @@ pub fn load(flags: RawConfig, env: &Env, named: Option<&Path>) -> Resolution {
     };
     let mut machine = RawConfig::default();
     if let Some(path) = store_path() {
-        machine.set(Key::StorePath, path.to_string_lossy(), Origin::Default);
+        machine.set(SettingKey::StorePath, path.to_string_lossy(), SettingOrigin::Default);
     }
     if let Some(path) = default_path() {
         let path = path.with_file_name("keys.json");
-        machine.set(Key::KeysFile, path.to_string_lossy(), Origin::Default);
+        machine.set(SettingKey::KeysFile, path.to_string_lossy(), SettingOrigin::Default);
     }
     resolve(&flags.or(RawConfig::from_env(env)).or(file).or(machine), home.as_deref())
 }
@@ -49,8 +49,8 @@ pub fn holds_secret(path: &Path) -> bool {
 }
 
 fn has_secret(raw: &RawConfig) -> bool {
-    Key::ALL.iter().any(|key| key.row().secret && raw.get(*key).is_some())
-        || raw.servers.values().any(McpServer::holds_secret)
+    SettingKey::ALL.iter().any(|key| key.row().secret && raw.get(*key).is_some())
+        || raw.servers.values().any(McpServerSettings::holds_secret)
 }
 
 /// The environment; variables that are not valid Unicode are left out.
@@ -62,7 +62,7 @@ pub fn environment() -> Env {
 }
 
 fn read_file(path: &Path, must_exist: bool) -> RawConfig {
-    let origin = || Origin::File(path.to_path_buf());
+    let origin = || SettingOrigin::File(path.to_path_buf());
     match std::fs::read_to_string(path).map(Zeroizing::new) {
         Ok(text) => {
             let mut raw = RawConfig::from_toml(&text, path);

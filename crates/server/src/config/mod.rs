@@ -31,13 +31,13 @@ pub use client_version::{CLI_VERSIONS, DEFAULT_CLIENT_VERSION, installed_cli_ver
 pub use credentials::CredentialStorage;
 pub(crate) use credentials::KEYCHAIN_BUILD;
 pub use dirs::{cache_dir, default_path, runs_dir, state_dir};
-pub use key::Key;
+pub use key::SettingKey;
 pub use load::{environment, file_in_use, holds_secret, load};
 pub use parse::duration;
 pub use profile::{InvalidProfile, Profile};
-pub use raw::{Env, Origin, Problem, RawConfig};
+pub use raw::{Env, RawConfig, SettingOrigin, SettingProblem};
 pub use resolve::{Resolution, ShownSetting, resolve};
-pub use servers::McpServer;
+pub use servers::McpServerSettings;
 pub use simulator::{Sim, Simulator, SimulatorError};
 
 use crate::net::connect::Host;
@@ -125,7 +125,7 @@ pub struct UpstreamConfig {
     pub inline_context: bool,
 }
 
-/// Where clients come in.
+/// An address or a socket that clients connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
     Tcp(SocketAddr),
@@ -165,7 +165,7 @@ impl fmt::Display for Listen {
     }
 }
 
-/// Other machines can reach this place, and clients need no key.
+/// Other machines can reach this address, and clients need no key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "refusing to listen on {0} without an API key: anyone who can reach this machine could use \
@@ -180,7 +180,7 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// Who answers.
+/// What answers requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Backend {
     #[default]
@@ -275,10 +275,10 @@ pub struct McpConfig {
     pub discover: bool,
     /// For one to start and list its tools.
     pub start: Duration,
-    pub servers: BTreeMap<String, McpServer>,
+    pub servers: BTreeMap<String, McpServerSettings>,
 }
 
-/// What is kept of conversations.
+/// Where and how long conversations are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreConfig {
     /// None: no file was named, and this machine has no place for one.
@@ -297,7 +297,7 @@ impl StoreConfig {
     }
 }
 
-/// What is kept of responses whose client asked for it.
+/// Limits of stored responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponsesConfig {
     /// Zero: nothing.
@@ -415,7 +415,7 @@ impl Config {
         }
     }
 
-    /// Every place where clients come in.
+    /// Every address and socket that clients connect to.
     pub fn places(&self) -> impl Iterator<Item = &Listen> {
         std::iter::once(&self.server.listen).chain(&self.server.also)
     }

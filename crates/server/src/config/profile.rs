@@ -1,5 +1,4 @@
-//! Which of several accounts is used. A user names it; ibeam never goes from one to
-//! another by itself.
+//! Which of several accounts is used. The user chooses; ibeam never switches by itself.
 
 use std::{fmt, str::FromStr};
 

@@ -11,13 +11,13 @@ use secrecy::zeroize::Zeroizing;
 
 use super::{
     fixed::REMOVED,
-    key::{INERT, Key, RENAMED, Unit, env_name},
-    servers::{self, McpServer},
+    key::{EnvUnit, INERT, RENAMED, SettingKey, env_name},
+    servers::{self, McpServerSettings},
 };
 
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum SettingOrigin {
     Flag(String),
     Env(String),
     File(PathBuf),
@@ -26,7 +26,7 @@ pub enum Origin {
     Default,
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for SettingOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Flag(flag) => write!(f, "flag {flag}"),
@@ -42,7 +42,7 @@ impl fmt::Display for Origin {
 #[derive(Clone, PartialEq, Eq)]
 pub struct RawValue {
     pub text: Zeroizing<String>,
-    pub origin: Origin,
+    pub origin: SettingOrigin,
 }
 
 /// The text may be a secret.
@@ -54,19 +54,19 @@ impl fmt::Debug for RawValue {
 
 /// Something about the settings that the user should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct SettingProblem {
     /// The setting, or what else it is about. Empty: the text says all.
     pub subject: String,
-    pub origin: Origin,
+    pub origin: SettingOrigin,
     /// Goes on after the subject: "is not a whole number".
     pub text: String,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for SettingProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.origin {
             _ if self.subject.is_empty() => f.write_str(&self.text),
-            Origin::Default => write!(f, "`{}` {}", self.subject, self.text),
+            SettingOrigin::Default => write!(f, "`{}` {}", self.subject, self.text),
             origin => write!(f, "`{}` {} (from {origin})", self.subject, self.text),
         }
     }
@@ -78,20 +78,20 @@ pub type Env = BTreeMap<String, String>;
 /// What was given, by setting. Nothing is there by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RawConfig {
-    values: BTreeMap<Key, RawValue>,
+    values: BTreeMap<SettingKey, RawValue>,
     /// The tables of `mcp.servers`.
-    pub servers: BTreeMap<String, McpServer>,
-    pub problems: Vec<Problem>,
-    pub warnings: Vec<Problem>,
+    pub servers: BTreeMap<String, McpServerSettings>,
+    pub problems: Vec<SettingProblem>,
+    pub warnings: Vec<SettingProblem>,
 }
 
 impl RawConfig {
-    pub fn set(&mut self, key: Key, text: impl Into<String>, origin: Origin) {
+    pub fn set(&mut self, key: SettingKey, text: impl Into<String>, origin: SettingOrigin) {
         self.values.insert(key, RawValue { text: text.into().into(), origin });
     }
 
     #[must_use]
-    pub fn get(&self, key: Key) -> Option<&RawValue> {
+    pub fn get(&self, key: SettingKey) -> Option<&RawValue> {
         self.values.get(&key)
     }
 
@@ -111,7 +111,7 @@ impl RawConfig {
 
     /// `--set clocks.turn=1h`.
     pub fn set_pair(&mut self, pair: &str) {
-        let origin = Origin::Flag("--set".to_owned());
+        let origin = SettingOrigin::Flag("--set".to_owned());
         let Some((name, value)) = pair.split_once('=') else {
             self.problem(pair, origin, "must have the form KEY=VALUE");
             return;
@@ -128,12 +128,12 @@ impl RawConfig {
     pub fn from_env(env: &Env) -> Self {
         let mut raw = Self::default();
         let given = |name: &str| env.get(name).map(|v| v.trim()).filter(|v| !v.is_empty());
-        for &key in Key::ALL {
+        for &key in SettingKey::ALL {
             for (name, unit) in key.env_names() {
                 if let Some(value) = given(&name) {
                     let bare = value.bytes().all(|b| b.is_ascii_digit());
-                    let unit = if unit == Unit::Millis && bare { "ms" } else { "" };
-                    raw.set(key, format!("{value}{unit}"), Origin::Env(name));
+                    let unit = if unit == EnvUnit::Millis && bare { "ms" } else { "" };
+                    raw.set(key, format!("{value}{unit}"), SettingOrigin::Env(name));
                     break;
                 }
             }
@@ -144,21 +144,21 @@ impl RawConfig {
         let inert = INERT.iter().map(|(name, why)| ((*name).to_owned(), has_no_effect(why)));
         let notes: BTreeMap<_, _> = renamed.chain(removed).chain(inert).collect();
         for (name, text) in notes.iter().filter(|(name, _)| given(name).is_some()) {
-            raw.warn(name, Origin::Env(name.clone()), text);
+            raw.warn(name, SettingOrigin::Env(name.clone()), text);
         }
         for name in env.keys().filter(|name| name.starts_with("IBEAM_")) {
-            let known = Key::ALL.iter().any(|key| key.env_name() == *name);
+            let known = SettingKey::ALL.iter().any(|key| key.env_name() == *name);
             if !known && !notes.contains_key(name) && !OTHER_ENV.contains(&name.as_str()) {
                 let dotted = name.trim_start_matches("IBEAM_").to_ascii_lowercase();
-                let hint = Key::close_to(&dotted).or_else(|| {
+                let hint = SettingKey::close_to(&dotted).or_else(|| {
                     let (section, rest) = dotted.split_once('_')?;
-                    Key::close_to(&format!("{section}.{rest}"))
+                    SettingKey::close_to(&format!("{section}.{rest}"))
                 });
                 let text = match hint {
                     Some(key) => format!("is not a setting; did you mean `{}`?", key.env_name()),
                     None => "is not a setting".to_owned(),
                 };
-                raw.warn(name, Origin::Env(name.clone()), text);
+                raw.warn(name, SettingOrigin::Env(name.clone()), text);
             }
         }
         raw
@@ -168,7 +168,7 @@ impl RawConfig {
     #[must_use]
     pub fn from_toml(text: &str, path: &Path) -> Self {
         let mut raw = Self::default();
-        let origin = Origin::File(path.to_path_buf());
+        let origin = SettingOrigin::File(path.to_path_buf());
         match text.parse::<toml::Table>() {
             Ok(table) => raw.add_table("", &table, &origin),
             Err(error) => {
@@ -183,7 +183,7 @@ impl RawConfig {
         raw
     }
 
-    fn add_table(&mut self, prefix: &str, table: &toml::Table, origin: &Origin) {
+    fn add_table(&mut self, prefix: &str, table: &toml::Table, origin: &SettingOrigin) {
         for (name, value) in table {
             let name = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
             if name == SERVERS {
@@ -205,8 +205,8 @@ impl RawConfig {
     }
 
     /// The setting of this name, or of this former name. A name that sets nothing is reported.
-    fn key(&mut self, name: &str, origin: &Origin) -> Option<Key> {
-        if let Some(key) = Key::by_name(name) {
+    fn key(&mut self, name: &str, origin: &SettingOrigin) -> Option<SettingKey> {
+        if let Some(key) = SettingKey::by_name(name) {
             return Some(key);
         }
         if let Some((_, key)) = RENAMED.iter().find(|(former, _)| *former == name) {
@@ -220,35 +220,35 @@ impl RawConfig {
         None
     }
 
-    fn add_servers(&mut self, value: &toml::Value, origin: &Origin) {
+    fn add_servers(&mut self, value: &toml::Value, origin: &SettingOrigin) {
         match (value, origin) {
-            (toml::Value::Table(tables), Origin::File(path)) => {
+            (toml::Value::Table(tables), SettingOrigin::File(path)) => {
                 self.servers = servers::read(self, tables, path);
             }
             _ => self.problem(SERVERS, origin.clone(), "must be tables: `[mcp.servers.NAME]`"),
         }
     }
 
-    pub fn problem(&mut self, subject: &str, origin: Origin, text: impl Into<String>) {
+    pub fn problem(&mut self, subject: &str, origin: SettingOrigin, text: impl Into<String>) {
         let subject = subject.to_owned();
-        self.problems.push(Problem { subject, origin, text: text.into() });
+        self.problems.push(SettingProblem { subject, origin, text: text.into() });
     }
 
-    pub fn warn(&mut self, subject: &str, origin: Origin, text: impl Into<String>) {
+    pub fn warn(&mut self, subject: &str, origin: SettingOrigin, text: impl Into<String>) {
         let subject = subject.to_owned();
-        self.warnings.push(Problem { subject, origin, text: text.into() });
+        self.warnings.push(SettingProblem { subject, origin, text: text.into() });
     }
 }
 
 /// What has tables with names of the user's choice.
 const SERVERS: &str = "mcp.servers";
 
-/// Variables of ours that are no settings. The last two are for the simulated `cursor-agent`.
+/// Variables of ours that are not settings. The last two are for the simulated `cursor-agent`.
 const OTHER_ENV: [&str; 4] =
     ["IBEAM_BIN", "IBEAM_CONFIG", "IBEAM_FAKE_AGENT", "IBEAM_FAKE_AGENT_HOME"];
 
 /// Every user of a machine can list the command lines of its programs.
-fn on_the_line(key: Key) -> String {
+fn on_the_line(key: SettingKey) -> String {
     format!(
         "is a secret, and other users can read a command line; set {} or the file's `{}` instead",
         key.env_name(),
@@ -265,7 +265,7 @@ fn has_no_effect(why: &str) -> String {
 }
 
 fn unknown(name: &str) -> String {
-    match Key::close_to(name) {
+    match SettingKey::close_to(name) {
         Some(key) => format!("is not a setting; did you mean `{}`?", key.row().name),
         None => "is not a setting; `ibeam config show` lists them all".to_owned(),
     }

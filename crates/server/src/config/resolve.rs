@@ -21,9 +21,9 @@ use super::{
     DEFAULT_CLIENT_VERSION, InvalidProfile, LimitsConfig, LogConfig, McpConfig, ModelsConfig,
     Profile, ResponsesConfig, ServerConfig, SessionsConfig, Simulator, StoreConfig, ToolsConfig,
     Transport, UpstreamConfig, fixed, installed_cli_version,
-    key::Key,
+    key::SettingKey,
     parse,
-    raw::{Origin, Problem, RawConfig, RawValue},
+    raw::{RawConfig, RawValue, SettingOrigin, SettingProblem},
 };
 use crate::net::{connect::Host, hosts};
 
@@ -41,8 +41,11 @@ impl ShownSetting {
     /// does, too.
     #[must_use]
     pub fn json(&self) -> serde_json::Value {
-        let key = Key::by_name(self.name);
-        if matches!(key, Some(Key::Hosts | Key::CorsOrigins | Key::AgentWorkspaces)) {
+        let key = SettingKey::by_name(self.name);
+        if matches!(
+            key,
+            Some(SettingKey::Hosts | SettingKey::CorsOrigins | SettingKey::AgentWorkspaces)
+        ) {
             return parse::list(&self.value).into();
         }
         if self.value.is_empty() {
@@ -65,11 +68,11 @@ impl ShownSetting {
 pub struct Resolution {
     pub config: Config,
     pub shown: Vec<ShownSetting>,
-    pub problems: Vec<Problem>,
-    pub warnings: Vec<Problem>,
-    /// Where the key for clients came from, for those who must be told.
-    pub api_key_origin: Origin,
-    /// Whether anybody asked for a log.
+    pub problems: Vec<SettingProblem>,
+    pub warnings: Vec<SettingProblem>,
+    /// Where the key for clients came from, for messages.
+    pub api_key_origin: SettingOrigin,
+    /// Whether a log setting was given.
     pub log_asked: bool,
 }
 
@@ -83,8 +86,10 @@ pub fn resolve(raw: &RawConfig, home: Option<&Path>) -> Resolution {
         shown: resolver.shown,
         problems: resolver.problems,
         warnings: raw.warnings.clone(),
-        api_key_origin: raw.get(Key::ApiKey).map_or(Origin::Default, |found| found.origin.clone()),
-        log_asked: [Key::LogLevel, Key::LogDebug, Key::LogTiming]
+        api_key_origin: raw
+            .get(SettingKey::ApiKey)
+            .map_or(SettingOrigin::Default, |found| found.origin.clone()),
+        log_asked: [SettingKey::LogLevel, SettingKey::LogDebug, SettingKey::LogTiming]
             .iter()
             .any(|key| raw.get(*key).is_some()),
     }
@@ -92,7 +97,7 @@ pub fn resolve(raw: &RawConfig, home: Option<&Path>) -> Resolution {
 
 struct Resolver<'a> {
     raw: &'a RawConfig,
-    problems: Vec<Problem>,
+    problems: Vec<SettingProblem>,
     shown: Vec<ShownSetting>,
 }
 
@@ -101,54 +106,56 @@ impl Resolver<'_> {
         Config {
             server: self.server(),
             access: AccessConfig {
-                api_key: self.secret(Key::ApiKey),
-                keys_file: self.place(Key::KeysFile),
-                hosts: self.list(Key::Hosts),
+                api_key: self.secret(SettingKey::ApiKey),
+                keys_file: self.place(SettingKey::KeysFile),
+                hosts: self.list(SettingKey::Hosts),
                 cors_origins: self.origins(),
             },
             account: AccountConfig {
-                access_token: self.secret(Key::AccessToken),
+                access_token: self.secret(SettingKey::AccessToken),
                 profile: self.profile(),
-                credentials: self.value(Key::Credentials, str::parse).unwrap_or_default(),
+                credentials: self.value(SettingKey::Credentials, str::parse).unwrap_or_default(),
             },
             upstream: UpstreamConfig {
                 api: self.api(),
                 client_version: self.client_version(home),
-                privacy: self.switch(Key::PrivacyMode),
+                privacy: self.switch(SettingKey::PrivacyMode),
                 transport: self.transport(),
-                ca_file: self.path(Key::CaFile),
-                inline_context: self.switch(Key::InlineContext),
+                ca_file: self.path(SettingKey::CaFile),
+                inline_context: self.switch(SettingKey::InlineContext),
             },
             log: self.log(),
             models: ModelsConfig {
-                cache_ttl: self.duration(Key::ModelsCacheTtl),
-                unknown: if self.switch(Key::ModelsPassthrough) {
+                cache_ttl: self.duration(SettingKey::ModelsCacheTtl),
+                unknown: if self.switch(SettingKey::ModelsPassthrough) {
                     Unknown::PassThrough
                 } else {
                     Unknown::Refuse
                 },
             },
             allow: AllowConfig {
-                web_search: self.switch(Key::AllowWebSearch),
-                web_fetch: self.switch(Key::AllowWebFetch),
+                web_search: self.switch(SettingKey::AllowWebSearch),
+                web_fetch: self.switch(SettingKey::AllowWebFetch),
             },
             sessions: self.sessions(),
             tools: ToolsConfig {
-                max_repeat: self.value(Key::ToolMaxRepeat, parse::small_count).unwrap_or_default(),
-                native: self.switch(Key::ToolNative),
-                result_bytes: self.size(Key::ToolResultBytes),
+                max_repeat: self
+                    .value(SettingKey::ToolMaxRepeat, parse::small_count)
+                    .unwrap_or_default(),
+                native: self.switch(SettingKey::ToolNative),
+                result_bytes: self.size(SettingKey::ToolResultBytes),
             },
             mcp: McpConfig {
-                enabled: self.switch(Key::McpEnabled),
-                discover: self.switch(Key::McpDiscover),
-                start: self.positive(Key::McpStart),
+                enabled: self.switch(SettingKey::McpEnabled),
+                discover: self.switch(SettingKey::McpDiscover),
+                start: self.positive(SettingKey::McpStart),
                 servers: self.raw.servers.clone(),
             },
             store: self.store(),
             responses: ResponsesConfig {
-                retention: self.duration(Key::ResponsesRetention),
+                retention: self.duration(SettingKey::ResponsesRetention),
                 max: fixed::STORED_RESPONSES,
-                bytes: self.size(Key::ResponsesBytes),
+                bytes: self.size(SettingKey::ResponsesBytes),
             },
             retry: self.retry(),
             clocks: self.clocks(),
@@ -162,27 +169,27 @@ impl Resolver<'_> {
 
     // === one value ===
 
-    fn found(&self, key: Key) -> RawValue {
+    fn found(&self, key: SettingKey) -> RawValue {
         self.raw.get(key).cloned().unwrap_or_else(|| RawValue {
             text: key.row().default.to_owned().into(),
-            origin: Origin::Default,
+            origin: SettingOrigin::Default,
         })
     }
 
-    fn show(&mut self, key: Key, value: &str, origin: &Origin) {
+    fn show(&mut self, key: SettingKey, value: &str, origin: &SettingOrigin) {
         let row = key.row();
         let value = if row.secret && !value.is_empty() { "(set)" } else { value };
         let (value, origin) = (value.to_owned(), origin.to_string());
         self.shown.push(ShownSetting { name: row.name, value, origin });
     }
 
-    fn problem(&mut self, key: Key, origin: &Origin, text: impl Into<String>) {
+    fn problem(&mut self, key: SettingKey, origin: &SettingOrigin, text: impl Into<String>) {
         let subject = key.row().name.to_owned();
-        self.problems.push(Problem { subject, origin: origin.clone(), text: text.into() });
+        self.problems.push(SettingProblem { subject, origin: origin.clone(), text: text.into() });
     }
 
     /// Reads one value; a bad one is reported and the default stands in for it.
-    fn value<T>(&mut self, key: Key, read: impl Fn(&str) -> Result<T, String>) -> Option<T> {
+    fn value<T>(&mut self, key: SettingKey, read: impl Fn(&str) -> Result<T, String>) -> Option<T> {
         let found = self.found(key);
         self.show(key, found.text.as_str(), &found.origin);
         match read(&found.text) {
@@ -198,27 +205,27 @@ impl Resolver<'_> {
         }
     }
 
-    fn duration(&mut self, key: Key) -> Duration {
+    fn duration(&mut self, key: SettingKey) -> Duration {
         self.value(key, parse::duration).unwrap_or_default()
     }
 
-    fn switch(&mut self, key: Key) -> bool {
+    fn switch(&mut self, key: SettingKey) -> bool {
         self.value(key, parse::switch).unwrap_or_default()
     }
 
-    fn count(&mut self, key: Key) -> usize {
+    fn count(&mut self, key: SettingKey) -> usize {
         self.value(key, parse::at_least_one).unwrap_or(1)
     }
 
-    fn size(&mut self, key: Key) -> usize {
+    fn size(&mut self, key: SettingKey) -> usize {
         self.value(key, parse::size).unwrap_or_default()
     }
 
-    fn list(&mut self, key: Key) -> Vec<String> {
+    fn list(&mut self, key: SettingKey) -> Vec<String> {
         self.value(key, |text| Ok(parse::list(text))).unwrap_or_default()
     }
 
-    fn path(&mut self, key: Key) -> Option<PathBuf> {
+    fn path(&mut self, key: SettingKey) -> Option<PathBuf> {
         self.value(key, |text| match text {
             "" => Ok(None),
             path if Path::new(path).is_file() => Ok(Some(PathBuf::from(path))),
@@ -228,11 +235,11 @@ impl Resolver<'_> {
     }
 
     /// A path to something that need not be there.
-    fn place(&mut self, key: Key) -> Option<PathBuf> {
+    fn place(&mut self, key: SettingKey) -> Option<PathBuf> {
         self.value(key, |text| Ok((!text.is_empty()).then(|| PathBuf::from(text)))).flatten()
     }
 
-    fn secret(&mut self, key: Key) -> Option<SecretString> {
+    fn secret(&mut self, key: SettingKey) -> Option<SecretString> {
         let found = self.found(key);
         self.show(key, found.text.as_str(), &found.origin);
         let text = found.text.trim();
@@ -261,9 +268,9 @@ impl Resolver<'_> {
             listen,
             also,
             tls: self.tls(),
-            websocket: self.switch(Key::WebSocket),
+            websocket: self.switch(SettingKey::WebSocket),
             idle_exit: self.idle_exit(),
-            strict: self.switch(Key::Strict),
+            strict: self.switch(SettingKey::Strict),
             shared: false,
         }
     }
@@ -280,24 +287,24 @@ impl Resolver<'_> {
                     .to_owned())
             }
         };
-        self.value(Key::ApiUrl, read).unwrap_or_else(|| hosts::API.host())
+        self.value(SettingKey::ApiUrl, read).unwrap_or_else(|| hosts::API.host())
     }
 
     fn profile(&mut self) -> Profile {
         let read = |text: &str| text.parse().map_err(|bad: InvalidProfile| bad.to_string());
-        self.value(Key::Profile, read).unwrap_or_default()
+        self.value(SettingKey::Profile, read).unwrap_or_default()
     }
 
     fn client_version(&mut self, home: Option<&Path>) -> String {
-        let mut found = self.found(Key::ClientVersion);
+        let mut found = self.found(SettingKey::ClientVersion);
         if found.text.is_empty() {
             found = match home.and_then(installed_cli_version) {
                 Some(text) => {
-                    RawValue { text: text.into(), origin: Origin::Detected("installed CLI") }
+                    RawValue { text: text.into(), origin: SettingOrigin::Detected("installed CLI") }
                 }
                 None => RawValue {
                     text: DEFAULT_CLIENT_VERSION.to_owned().into(),
-                    origin: Origin::Default,
+                    origin: SettingOrigin::Default,
                 },
             };
         }
@@ -305,16 +312,16 @@ impl Resolver<'_> {
         // People leave the prefix out.
         let digit = text.starts_with(|c: char| c.is_ascii_digit());
         let text = if digit { format!("cli-{text}") } else { text.to_owned() };
-        self.show(Key::ClientVersion, text.as_str(), &found.origin);
+        self.show(SettingKey::ClientVersion, text.as_str(), &found.origin);
         if !text.bytes().all(|b| b.is_ascii_graphic()) {
-            self.problem(Key::ClientVersion, &found.origin, "cannot be sent in a header");
+            self.problem(SettingKey::ClientVersion, &found.origin, "cannot be sent in a header");
             return DEFAULT_CLIENT_VERSION.to_owned();
         }
         text
     }
 
     fn transport(&mut self) -> Transport {
-        self.value(Key::Transport, |text| match text {
+        self.value(SettingKey::Transport, |text| match text {
             "auto" => Ok(Transport::Auto),
             "h2" | "http2" => Ok(Transport::H2),
             "h1" | "http1" => Ok(Transport::H1),
@@ -324,7 +331,7 @@ impl Resolver<'_> {
     }
 
     fn idle_exit(&mut self) -> Option<Duration> {
-        self.value(Key::IdleExit, |text| match text {
+        self.value(SettingKey::IdleExit, |text| match text {
             "" => Ok(None),
             text => parse::duration(text).map(Some),
         })
@@ -332,7 +339,7 @@ impl Resolver<'_> {
     }
 
     fn origins(&mut self) -> Vec<String> {
-        self.value(Key::CorsOrigins, |text| {
+        self.value(SettingKey::CorsOrigins, |text| {
             let origins = parse::list(text);
             match origins.iter().find(|origin| !is_origin(origin)) {
                 Some(bad) => {
@@ -345,7 +352,7 @@ impl Resolver<'_> {
     }
 
     fn log(&mut self) -> LogConfig {
-        let level = self.value(Key::LogLevel, |text| {
+        let level = self.value(SettingKey::LogLevel, |text| {
             let text = text.to_ascii_lowercase();
             match text.parse::<Targets>() {
                 Ok(_) if !bare_words_are_levels(&text) => Err(no_level()),
@@ -353,42 +360,42 @@ impl Resolver<'_> {
                 Err(_) => Err(no_level()),
             }
         });
-        let json = self.switch(Key::LogJson);
-        let debug = self.switch(Key::LogDebug);
-        let timing = self.switch(Key::LogTiming);
-        let named = self.raw.get(Key::LogLevel).is_some();
+        let json = self.switch(SettingKey::LogJson);
+        let debug = self.switch(SettingKey::LogDebug);
+        let timing = self.switch(SettingKey::LogTiming);
+        let named = self.raw.get(SettingKey::LogLevel).is_some();
         let filter = match level {
             Some(level) if named || !debug => level,
             _ => "debug".to_owned(),
         };
-        LogConfig { filter, json, timing, file: self.place(Key::LogFile) }
+        LogConfig { filter, json, timing, file: self.place(SettingKey::LogFile) }
     }
 
     fn sessions(&mut self) -> SessionsConfig {
         SessionsConfig {
-            reuse: self.switch(Key::SessionReuse),
-            ttl: self.duration(Key::SessionTtl),
-            max_parked: self.value(Key::SessionMax, parse::count).unwrap_or_default(),
-            parked_bytes: self.size(Key::SessionBytes),
+            reuse: self.switch(SettingKey::SessionReuse),
+            ttl: self.duration(SettingKey::SessionTtl),
+            max_parked: self.value(SettingKey::SessionMax, parse::count).unwrap_or_default(),
+            parked_bytes: self.size(SettingKey::SessionBytes),
             buffer: fixed::PARKED_OUTPUT,
-            replay: self.duration(Key::SessionReplay),
+            replay: self.duration(SettingKey::SessionReplay),
         }
     }
 
     fn store(&mut self) -> StoreConfig {
         StoreConfig {
-            path: self.place(Key::StorePath),
-            enabled: self.switch(Key::StoreEnabled),
-            retention: self.duration(Key::StoreRetention),
-            bytes: self.size(Key::StoreBytes),
+            path: self.place(SettingKey::StorePath),
+            enabled: self.switch(SettingKey::StoreEnabled),
+            retention: self.duration(SettingKey::StoreRetention),
+            bytes: self.size(SettingKey::StoreBytes),
         }
     }
 
     fn retry(&mut self) -> Backoff {
-        let enabled = self.switch(Key::RetryEnabled);
-        let retries = self.value(Key::RetryMax, parse::count).unwrap_or_default();
-        let base = self.duration(Key::RetryBaseDelay);
-        let cap = self.duration(Key::RetryMaxDelay);
+        let enabled = self.switch(SettingKey::RetryEnabled);
+        let retries = self.value(SettingKey::RetryMax, parse::count).unwrap_or_default();
+        let base = self.duration(SettingKey::RetryBaseDelay);
+        let cap = self.duration(SettingKey::RetryMaxDelay);
         // More than this only makes an outage worse.
         let most = MAX_RUNS - 1;
         let retries = u32::try_from(retries).map_or(most, |retries| retries.min(most));
@@ -397,30 +404,30 @@ impl Resolver<'_> {
 
     fn clocks(&mut self) -> ClocksConfig {
         ClocksConfig {
-            connect: self.duration(Key::ClockConnect),
-            no_frame: self.duration(Key::ClockNoFrame),
-            heartbeats_only: self.duration(Key::ClockHeartbeatsOnly),
-            turn: self.duration(Key::ClockTurn),
+            connect: self.duration(SettingKey::ClockConnect),
+            no_frame: self.duration(SettingKey::ClockNoFrame),
+            heartbeats_only: self.duration(SettingKey::ClockHeartbeatsOnly),
+            turn: self.duration(SettingKey::ClockTurn),
             heartbeat: fixed::HEARTBEAT,
-            cancel_grace: self.duration(Key::ClockCancelGrace),
-            client_stall: self.positive(Key::ClockClientStall),
+            cancel_grace: self.duration(SettingKey::ClockCancelGrace),
+            client_stall: self.positive(SettingKey::ClockClientStall),
             end_wait: fixed::END_WAIT,
             quiet_end: fixed::QUIET_END,
             tool_batch: fixed::TOOL_BATCH,
-            header_grace: self.duration(Key::ClockHeaderGrace),
-            keep_alive: self.positive(Key::ClockKeepAlive),
-            client_idle: self.positive(Key::ClockClientIdle),
-            websocket_idle: self.positive(Key::ClockWebSocketIdle),
-            body: self.positive(Key::ClockBody),
+            header_grace: self.duration(SettingKey::ClockHeaderGrace),
+            keep_alive: self.positive(SettingKey::ClockKeepAlive),
+            client_idle: self.positive(SettingKey::ClockClientIdle),
+            websocket_idle: self.positive(SettingKey::ClockWebSocketIdle),
+            body: self.positive(SettingKey::ClockBody),
             handshake: fixed::HANDSHAKE,
-            queue: self.duration(Key::ClockQueue),
-            login: self.positive(Key::ClockLogin),
-            drain: self.duration(Key::ClockDrain),
+            queue: self.duration(SettingKey::ClockQueue),
+            login: self.positive(SettingKey::ClockLogin),
+            drain: self.duration(SettingKey::ClockDrain),
         }
     }
 
     /// For intervals: zero would be a busy loop.
-    fn positive(&mut self, key: Key) -> Duration {
+    fn positive(&mut self, key: SettingKey) -> Duration {
         self.value(key, |text| match parse::duration(text)? {
             Duration::ZERO => Err("must be more than zero".to_owned()),
             interval => Ok(interval),
@@ -430,33 +437,33 @@ impl Resolver<'_> {
 
     fn limits(&mut self) -> LimitsConfig {
         LimitsConfig {
-            body: self.size(Key::LimitBody),
-            bodies: self.size(Key::LimitBodies),
+            body: self.size(SettingKey::LimitBody),
+            bodies: self.size(SettingKey::LimitBodies),
             headers: fixed::REQUEST_HEADERS,
-            header_bytes: self.size(Key::LimitHeaderBytes),
-            turns: self.count(Key::LimitTurns),
-            turns_per_key: self.count(Key::LimitTurnsPerKey),
-            reserve: self.value(Key::LimitReserve, parse::count).unwrap_or_default(),
-            queue: self.value(Key::LimitQueue, parse::count).unwrap_or_default(),
-            connections: self.count(Key::LimitConnections),
-            upstream_connections: self.count(Key::LimitUpstream),
+            header_bytes: self.size(SettingKey::LimitHeaderBytes),
+            turns: self.count(SettingKey::LimitTurns),
+            turns_per_key: self.count(SettingKey::LimitTurnsPerKey),
+            reserve: self.value(SettingKey::LimitReserve, parse::count).unwrap_or_default(),
+            queue: self.value(SettingKey::LimitQueue, parse::count).unwrap_or_default(),
+            connections: self.count(SettingKey::LimitConnections),
+            upstream_connections: self.count(SettingKey::LimitUpstream),
             upstream_streams: fixed::UPSTREAM_STREAMS,
-            tool_result: self.size(Key::LimitToolResult),
-            blobs: self.count(Key::LimitBlobs),
-            blob_size: self.size(Key::LimitBlobSize),
-            blob_bytes: self.size(Key::LimitBlobBytes),
+            tool_result: self.size(SettingKey::LimitToolResult),
+            blobs: self.count(SettingKey::LimitBlobs),
+            blob_size: self.size(SettingKey::LimitBlobSize),
+            blob_bytes: self.size(SettingKey::LimitBlobBytes),
         }
     }
 }
 
 /// The bad value, where repeating it helps and gives nothing away.
-fn quotable(key: Key, value: &str) -> Option<String> {
+fn quotable(key: SettingKey, value: &str) -> Option<String> {
     const LONG: usize = 300;
     let value = value.trim();
     // An address may carry a password.
     let hidden = key.row().secret || value.contains('@');
     // Says itself which item is wrong.
-    let named = key == Key::CorsOrigins;
+    let named = key == SettingKey::CorsOrigins;
     (!hidden && !named && !value.is_empty() && value.len() <= LONG)
         .then(|| value.escape_debug().to_string())
 }

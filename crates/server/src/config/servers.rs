@@ -1,5 +1,5 @@
-//! `[mcp.servers.NAME]`: the only settings whose names the user chooses. They are tables
-//! and no line of the list of settings.
+//! `[mcp.servers.NAME]`: the only settings with names that the user chooses. They are tables and
+//! not in the list of settings.
 
 use std::{
     collections::BTreeMap,
@@ -12,34 +12,34 @@ use secrecy::zeroize::Zeroizing;
 
 use super::{
     parse,
-    raw::{Origin, RawConfig},
+    raw::{RawConfig, SettingOrigin},
 };
 
-/// A call of a tool that takes longer is given up.
+/// A call that takes longer is cancelled.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(60);
-/// A tool that says more is cut.
+/// Longer output is cut.
 pub const CALL_OUTPUT: usize = 256 << 10;
-/// Nobody has more of them on purpose.
+/// More than anyone configures on purpose.
 pub const MAX_SERVERS: usize = 32;
 
 /// A text that may be a secret: it is neither shown nor logged.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Hidden(Zeroizing<String>);
+pub struct HiddenText(Zeroizing<String>);
 
-impl Hidden {
+impl HiddenText {
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
 }
 
-impl From<String> for Hidden {
+impl From<String> for HiddenText {
     fn from(text: String) -> Self {
         Self(text.into())
     }
 }
 
-impl fmt::Debug for Hidden {
+impl fmt::Debug for HiddenText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("…")
     }
@@ -47,14 +47,14 @@ impl fmt::Debug for Hidden {
 
 /// A server as its table has it, not yet expanded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct McpServer {
+pub struct McpServerSettings {
     /// With neither a command nor a URL, another program's file has to have them.
     pub command: Option<String>,
     pub args: Vec<String>,
-    pub env: BTreeMap<String, Hidden>,
+    pub env: BTreeMap<String, HiddenText>,
     pub cwd: Option<PathBuf>,
     pub url: Option<String>,
-    pub headers: BTreeMap<String, Hidden>,
+    pub headers: BTreeMap<String, HiddenText>,
     /// Its tools are offered to models and not only listed.
     pub offer: bool,
     /// Which of them. `*`: all.
@@ -65,7 +65,7 @@ pub struct McpServer {
     pub file: PathBuf,
 }
 
-impl McpServer {
+impl McpServerSettings {
     fn new(file: &Path) -> Self {
         Self {
             command: None,
@@ -82,7 +82,7 @@ impl McpServer {
         }
     }
 
-    /// Whether something in it may be a secret. What only names a variable is none.
+    /// Whether something in it may be a secret. A reference to a variable is not.
     #[must_use]
     pub fn holds_secret(&self) -> bool {
         let mut values = self.env.values().chain(self.headers.values());
@@ -98,7 +98,7 @@ pub(super) fn read(
     raw: &mut RawConfig,
     tables: &toml::Table,
     file: &Path,
-) -> BTreeMap<String, McpServer> {
+) -> BTreeMap<String, McpServerSettings> {
     let mut servers = BTreeMap::new();
     for (name, value) in tables {
         let mut found = ServerTableReader { raw, name: format!("mcp.servers.{name}"), file };
@@ -126,11 +126,11 @@ impl ServerTableReader<'_> {
     fn problem(&mut self, key: &str, text: impl Into<String>) {
         let dot = if key.is_empty() { "" } else { "." };
         let subject = format!("{}{dot}{key}", self.name);
-        self.raw.problem(&subject, Origin::File(self.file.to_path_buf()), text);
+        self.raw.problem(&subject, SettingOrigin::File(self.file.to_path_buf()), text);
     }
 
-    fn server(&mut self, table: &toml::Table) -> McpServer {
-        let mut server = McpServer::new(self.file);
+    fn server(&mut self, table: &toml::Table) -> McpServerSettings {
+        let mut server = McpServerSettings::new(self.file);
         for (key, value) in table {
             match key.as_str() {
                 "command" => server.command = self.text(key, value),
@@ -164,8 +164,8 @@ impl ServerTableReader<'_> {
         server
     }
 
-    /// What each value allows by itself, and all of them together do not.
-    fn check(&mut self, server: &McpServer) {
+    /// Checks across several values.
+    fn check(&mut self, server: &McpServerSettings) {
         match (&server.command, &server.url) {
             (Some(_), Some(_)) => self.problem(
                 "url",
@@ -206,7 +206,7 @@ impl ServerTableReader<'_> {
         })
     }
 
-    fn hidden(&mut self, key: &str, value: &toml::Value) -> BTreeMap<String, Hidden> {
+    fn hidden(&mut self, key: &str, value: &toml::Value) -> BTreeMap<String, HiddenText> {
         let Some(table) = value.as_table() else {
             self.problem(key, "must be a table of texts, such as `{ NAME = \"value\" }`");
             return BTreeMap::new();
@@ -215,7 +215,7 @@ impl ServerTableReader<'_> {
         for (name, value) in table {
             match value.as_str() {
                 Some(text) => {
-                    found.insert(name.clone(), Hidden::from(text.to_owned()));
+                    found.insert(name.clone(), HiddenText::from(text.to_owned()));
                 }
                 None => self.problem(&format!("{key}.{name}"), "must be text"),
             }

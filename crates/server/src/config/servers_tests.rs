@@ -9,7 +9,7 @@ fn problems(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_server_has_all_its_settings() {
+fn mcp_server_table_is_read() {
     let raw = read(
         r#"
         [mcp]
@@ -41,13 +41,13 @@ fn a_server_has_all_its_settings() {
 }
 
 #[test]
-fn nothing_hidden_is_printed() {
+fn hidden_text_is_not_printed() {
     let raw = read("[mcp.servers.a]\ncommand = \"x\"\nenv = { TOKEN = \"hunter2\" }");
     assert!(!format!("{raw:?}").contains("hunter2"));
 }
 
 #[test]
-fn problems_are_reported_by_their_place() {
+fn problems_of_a_server_name_their_setting() {
     for (text, told) in [
         (
             "[mcp.servers.a]\ncomand = \"x\"",
@@ -72,7 +72,7 @@ fn problems_are_reported_by_their_place() {
 }
 
 #[test]
-fn there_are_only_so_many() {
+fn mcp_server_count_is_limited() {
     let text: String =
         (0..=MAX_SERVERS).map(|n| format!("[mcp.servers.s{n}]\nurl = \"x\"\n")).collect();
     let raw = read(&text);

@@ -37,7 +37,7 @@ use super::{
     headers,
 };
 use crate::{
-    auth::Tokens,
+    auth::AccessTokens,
     net::{
         connect::Host,
         http::{Bounds, HttpClient, HttpError},
@@ -125,7 +125,7 @@ struct Appender {
     http1: Http1,
     token: SecretString,
     /// Newer tokens, as long as they are of the same account.
-    tokens: Option<(Tokens, String)>,
+    tokens: Option<(AccessTokens, String)>,
     stream: String,
     original: String,
     next: u64,

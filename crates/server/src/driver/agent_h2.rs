@@ -32,7 +32,7 @@ use super::{
 };
 use crate::net::{
     connect::Host,
-    pool::{Asleep, Beat, Lease, OpenStream, Pool, PoolError},
+    pool::{Asleep, Beat, Lease, Pool, PoolError, PooledStream},
 };
 
 const RUN: &str = "/agent.v1.AgentService/Run";
@@ -108,7 +108,7 @@ pub(super) async fn open(
     *request.uri_mut() = host.uri(RUN);
     *request.version_mut() = Version::HTTP_2;
     *request.headers_mut() = headers;
-    let OpenStream { response, send, lease } =
+    let PooledStream { response, send, lease } =
         pool.open(&request).await.map_err(|error| match error {
             PoolError::Dial(crate::net::connect::DialError::NotH2(why)) => OpenError::NotH2(why),
             other => OpenError::Link(errors::pool_error(&other)),

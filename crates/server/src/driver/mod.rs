@@ -32,7 +32,7 @@ pub use headers::ClientProfile;
 pub use crate::config::Transport;
 
 use crate::{
-    auth::Tokens,
+    auth::AccessTokens,
     net::pool::{Asleep, PoolStats},
 };
 
@@ -42,7 +42,7 @@ pub struct Open<O> {
     pub token: SecretString,
     /// Where later requests of the same stream get theirs, if the transport makes any: the
     /// stream may outlive the token it was opened with.
-    pub tokens: Option<Tokens>,
+    pub tokens: Option<AccessTokens>,
     /// Fresh for every link.
     pub request_id: String,
     /// The same for all links of one turn.

@@ -63,7 +63,7 @@ pub fn create(path: &Path) -> io::Result<File> {
 /// # Errors
 /// Another process still has it after `limit`, or it cannot be locked.
 pub async fn hold(file: &File, path: &Path, limit: Duration) -> Result<(), FileError> {
-    let mut attempts = Attempts::new(limit);
+    let mut attempts = LockAttempts::new(limit);
     while let Some(pause) = attempts.next(file, path)? {
         sleep(pause).await;
     }
@@ -75,7 +75,7 @@ pub async fn hold(file: &File, path: &Path, limit: Duration) -> Result<(), FileE
 /// # Errors
 /// As [`hold`].
 pub fn hold_blocking(file: &File, path: &Path, limit: Duration) -> Result<(), FileError> {
-    let mut attempts = Attempts::new(limit);
+    let mut attempts = LockAttempts::new(limit);
     while let Some(pause) = attempts.next(file, path)? {
         #[expect(
             clippy::disallowed_methods,
@@ -97,13 +97,13 @@ fn open(path: &Path) -> Result<File, FileError> {
 }
 
 /// The tries to get one lock, without the waiting.
-struct Attempts {
+struct LockAttempts {
     limit: Duration,
     waited: Duration,
     pause: Duration,
 }
 
-impl Attempts {
+impl LockAttempts {
     fn new(limit: Duration) -> Self {
         Self { limit, waited: Duration::ZERO, pause: FIRST_PAUSE }
     }
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_lock_is_waited_for_until_the_limit() {
+    async fn waiting_for_a_lock_ends_at_the_limit() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
         let limit = Duration::from_secs(7);
@@ -157,7 +157,7 @@ mod tests {
 
     #[cfg(unix)]
     #[tokio::test]
-    async fn a_lock_is_never_reached_through_a_link() {
+    async fn lock_file_is_never_opened_through_a_link() {
         let folder = tempfile::tempdir().unwrap();
         let (path, elsewhere) = (folder.path().join("lock"), folder.path().join("elsewhere"));
         std::os::unix::fs::symlink(&elsewhere, &path).unwrap();

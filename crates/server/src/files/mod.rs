@@ -1,7 +1,7 @@
 //! Files between crashes, other processes and other users: replaced as a whole, locked, and
 //! private where they hold secrets.
 //!
-//! *Invariant:* every file that ibeam replaces is replaced by [`Staged`], and every lock between
+//! *Invariant:* every file that ibeam replaces is replaced by [`StagedFile`], and every lock between
 //! processes that may have to be waited for is taken by [`lock`].
 
 mod error;
@@ -14,7 +14,7 @@ use std::path::Path;
 
 pub use error::FileError;
 pub(crate) use modes::{others_may_use, strangers_may_use};
-pub use replace::{Access, Staged, remove, replace, sweep};
+pub use replace::{FileAccess, StagedFile, remove, replace, sweep};
 
 /// A path as a shell takes it.
 #[must_use]

@@ -1,8 +1,8 @@
-//! Whether other users of this machine can get at a file.
+//! Whether other users of this machine can access a file.
 
 use std::path::Path;
 
-/// Whether anyone but the owner may read or write the file.
+/// Whether users besides the owner may read or write the file.
 pub(crate) fn others_may_use(path: &Path) -> bool {
     has_modes(path, 0o077)
 }

@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use super::{Access, FileError};
+use super::{FileAccess, FileError};
 
 /// Nothing that belongs into such a file is longer.
 const MAX_BYTES: u64 = 1 << 20;
@@ -28,7 +28,7 @@ pub fn read(path: &Path) -> Result<Option<String>, FileError> {
             return Err(FileError::io("read", path)(error));
         }
     };
-    // Of what was opened, not of what stands at the path by now.
+    // Of the opened file, not of the one that is at the path by now.
     let meta = file.metadata().map_err(FileError::io("read", path))?;
     if !meta.is_file() {
         return Err(FileError::NotRegular { path: path.to_path_buf() });
@@ -51,7 +51,7 @@ pub fn read(path: &Path) -> Result<Option<String>, FileError> {
 /// The old file is still there, or the path is a link.
 pub fn replace(path: &Path, text: &str) -> Result<(), FileError> {
     refuse_link(path)?;
-    super::replace(path, text.as_bytes(), Access::Private).map_err(FileError::io("write", path))
+    super::replace(path, text.as_bytes(), FileAccess::Private).map_err(FileError::io("write", path))
 }
 
 /// Opens or creates files that only their owner may use.

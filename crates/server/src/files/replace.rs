@@ -17,7 +17,7 @@ const ENDING: &str = ".ibeam.tmp";
 
 /// The permissions of a new file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum FileAccess {
     /// For its owner alone.
     Private,
     /// These bits, as far as the umask allows them.
@@ -28,17 +28,17 @@ pub enum Access {
 
 /// The next content of a file, written beside it. Dropping it removes it.
 #[derive(Debug)]
-pub struct Staged {
+pub struct StagedFile {
     temporary: TempPath,
     target: PathBuf,
 }
 
-impl Staged {
+impl StagedFile {
     /// Writes the bytes beside `target` and waits until they are on the disk.
     ///
     /// # Errors
     /// They cannot be written. Nothing is left behind.
-    pub fn write(target: &Path, bytes: &[u8], access: Access) -> io::Result<Self> {
+    pub fn write(target: &Path, bytes: &[u8], access: FileAccess) -> io::Result<Self> {
         let prefix = prefix(target);
         let mut builder = tempfile::Builder::new();
         builder.prefix(&prefix).suffix(ENDING);
@@ -47,7 +47,7 @@ impl Staged {
         let mut file = builder.tempfile_in(folder(target))?;
         file.write_all(bytes)?;
         #[cfg(unix)]
-        if let Access::Inherited(mode) = access {
+        if let FileAccess::Inherited(mode) = access {
             unix::inherit(file.as_file(), target, mode)?;
         }
         file.as_file().sync_all()?;
@@ -73,9 +73,9 @@ impl Staged {
 /// Replaces one file.
 ///
 /// # Errors
-/// As [`Staged`].
-pub fn replace(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
-    Staged::write(path, bytes, access)?.commit()
+/// As [`StagedFile`].
+pub fn replace(path: &Path, bytes: &[u8], access: FileAccess) -> io::Result<()> {
+    StagedFile::write(path, bytes, access)?.commit()
 }
 
 /// Deletes a file. Says whether there was one.
@@ -146,13 +146,13 @@ mod unix {
         path::Path,
     };
 
-    use super::Access;
+    use super::FileAccess;
 
-    pub(super) fn at_first(access: Access) -> Permissions {
+    pub(super) fn at_first(access: FileAccess) -> Permissions {
         Permissions::from_mode(match access {
             // Closed until it has the owner and the mode of the file that it replaces.
-            Access::Private | Access::Inherited(_) => 0o600,
-            Access::New(mode) => mode,
+            FileAccess::Private | FileAccess::Inherited(_) => 0o600,
+            FileAccess::New(mode) => mode,
         })
     }
 

@@ -9,16 +9,16 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn staged_content_appears_with_the_commit_and_leaves_nothing_when_dropped() {
+fn staged_content_appears_only_with_the_commit() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("settings.json");
-    replace(&path, b"old", Access::Private).unwrap();
-    let staged = Staged::write(&path, b"new", Access::Private).unwrap();
+    replace(&path, b"old", FileAccess::Private).unwrap();
+    let staged = StagedFile::write(&path, b"new", FileAccess::Private).unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"old");
     assert_eq!(names(folder.path()).len(), 2);
     staged.commit().unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"new");
-    drop(Staged::write(&path, b"other", Access::Private).unwrap());
+    drop(StagedFile::write(&path, b"other", FileAccess::Private).unwrap());
     assert_eq!(fs::read(&path).unwrap(), b"new");
     assert_eq!(names(folder.path()), ["settings.json"]);
 }
@@ -46,13 +46,15 @@ fn remove_says_whether_there_was_a_file() {
 
 #[cfg(unix)]
 #[test]
-fn access_decides_the_mode() {
+fn file_access_decides_the_mode() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a");
-    for (access, mode) in
-        [(Access::Private, 0o600), (Access::New(0o400), 0o400), (Access::Inherited(0o646), 0o646)]
-    {
+    for (access, mode) in [
+        (FileAccess::Private, 0o600),
+        (FileAccess::New(0o400), 0o400),
+        (FileAccess::Inherited(0o646), 0o646),
+    ] {
         replace(&path, b"", access).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, mode, "{access:?}");
     }

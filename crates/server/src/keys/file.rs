@@ -14,8 +14,8 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::{Hash, generate};
-use crate::files::{self, Access, FileError, lock, private};
+use super::{KeyHash, generate};
+use crate::files::{self, FileAccess, FileError, lock, private};
 
 const VERSION: u32 = 1;
 
@@ -74,7 +74,7 @@ impl KeyFileError {
 
 /// What is known of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Listed {
+pub struct KeyInfo {
     pub name: String,
     /// Unix seconds.
     pub created: u64,
@@ -98,17 +98,17 @@ struct KeyLine {
 
 /// The keys, ready for comparing.
 #[derive(Debug, Default)]
-pub(super) struct Set(Vec<Key>);
+pub(super) struct KeySet(Vec<KeyEntry>);
 
 #[derive(Debug)]
-pub(super) struct Key {
+pub(super) struct KeyEntry {
     pub(super) name: Arc<str>,
-    pub(super) hash: Hash,
+    pub(super) hash: KeyHash,
     pub(super) limit: Option<usize>,
 }
 
-impl Set {
-    pub(super) fn keys(&self) -> &[Key] {
+impl KeySet {
+    pub(super) fn keys(&self) -> &[KeyEntry] {
         &self.0
     }
 }
@@ -127,17 +127,17 @@ impl<'a> KeyFile<'a> {
     ///
     /// # Errors
     /// The file cannot be used.
-    pub fn list(&self) -> Result<Vec<Listed>, KeyFileError> {
+    pub fn list(&self) -> Result<Vec<KeyInfo>, KeyFileError> {
         let keys = self.load()?.keys.into_iter();
         Ok(keys
-            .map(|KeyLine { name, created, limit, .. }| Listed { name, created, limit })
+            .map(|KeyLine { name, created, limit, .. }| KeyInfo { name, created, limit })
             .collect())
     }
 
-    /// Makes a key. This is the only time that anyone sees it.
+    /// Creates a key. It is shown only this once.
     ///
     /// # Errors
-    /// The name is none or taken, or the file cannot be changed.
+    /// The name is invalid or taken, or the file cannot be changed.
     pub fn add(
         &self,
         name: &str,
@@ -166,7 +166,7 @@ impl<'a> KeyFile<'a> {
         Ok(key)
     }
 
-    /// Takes a key back. Gives how many are left, or `None` if there was no such key.
+    /// Revokes a key. Returns how many are left, or `None` if there was no such key.
     ///
     /// # Errors
     /// The file cannot be changed.
@@ -186,14 +186,14 @@ impl<'a> KeyFile<'a> {
         Ok(Some(document.keys.len()))
     }
 
-    pub(super) fn read(&self) -> Result<Set, KeyFileError> {
+    pub(super) fn read(&self) -> Result<KeySet, KeyFileError> {
         let keys = self.load()?.keys.into_iter().map(|line| {
             let hash = from_hex(&line.sha256).ok_or_else(|| {
                 self.broken(format!("the hash of `{}` is invalid", line.name.escape_debug()))
             })?;
-            Ok(Key { name: line.name.into(), hash, limit: line.limit })
+            Ok(KeyEntry { name: line.name.into(), hash, limit: line.limit })
         });
-        keys.collect::<Result<_, _>>().map(Set)
+        keys.collect::<Result<_, _>>().map(KeySet)
     }
 
     fn load(&self) -> Result<KeyDocument, KeyFileError> {
@@ -220,7 +220,7 @@ impl<'a> KeyFile<'a> {
         let text =
             serde_json::to_vec_pretty(document).map_err(|error| self.broken(error.to_string()))?;
         let text = [text.as_slice(), b"\n"].concat();
-        files::replace(self.0, &text, Access::Private).map_err(|error| self.io(error))
+        files::replace(self.0, &text, FileAccess::Private).map_err(|error| self.io(error))
     }
 
     /// Held while the file is read, changed and written.
@@ -250,8 +250,8 @@ fn is_name(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
 }
 
-fn from_hex(text: &str) -> Option<Hash> {
-    let mut hash = Hash::default();
+fn from_hex(text: &str) -> Option<KeyHash> {
+    let mut hash = KeyHash::default();
     if text.len() != 2 * hash.len() || !text.is_ascii() {
         return None;
     }

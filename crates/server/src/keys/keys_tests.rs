@@ -27,7 +27,7 @@ impl Place {
     }
 }
 
-fn bearer(keys: &Keys, key: &SecretString) -> Result<Caller, Unknown> {
+fn bearer(keys: &Keys, key: &SecretString) -> Result<Caller, KeyRefusal> {
     keys.check(Some(key.expose_secret()), None)
 }
 
@@ -36,7 +36,7 @@ fn name(caller: &Caller) -> &str {
 }
 
 #[test]
-fn a_key_is_shown_once_and_kept_as_a_hash() {
+fn key_is_shown_once_and_stored_as_a_hash() {
     let place = Place::new();
     let key = place.add("laptop", Some(4));
     assert_eq!(key.expose_secret().len(), PREFIX.len() + 64);
@@ -48,12 +48,12 @@ fn a_key_is_shown_once_and_kept_as_a_hash() {
     assert_eq!(mode(&place.path()), 0o600);
     assert_eq!(mode(place.path().parent().unwrap()), 0o700);
     let listed = KeyFile::at(&place.path()).list().unwrap();
-    let laptop = Listed { name: "laptop".to_owned(), created: 7, limit: Some(4) };
+    let laptop = KeyInfo { name: "laptop".to_owned(), created: 7, limit: Some(4) };
     assert_eq!((listed.len(), &listed[0]), (2, &laptop));
 }
 
 #[test]
-fn names_are_checked_and_taken_once() {
+fn key_names_are_valid_and_unique() {
     let place = Place::new();
     place.add("a", None);
     let path = place.path();
@@ -73,18 +73,18 @@ fn names_are_checked_and_taken_once() {
 async fn added_and_revoked_keys_are_noticed() {
     let place = Place::new();
     let keys = Keys::new(&place.config());
-    // Nobody has made one yet.
+    // None was created yet.
     let anyone = keys.check(None, Some("whatever")).unwrap();
     assert_eq!(anyone.name, None);
-    assert_eq!(anyone.id, <Hash>::from(Sha256::digest("whatever")));
+    assert_eq!(anyone.id, <KeyHash>::from(Sha256::digest("whatever")));
 
     let (laptop, phone) = (place.add("laptop", Some(2)), place.add("phone", None));
     tokio::time::advance(LOOK).await;
-    assert_eq!(keys.check(None, None), Err(Unknown::Missing));
-    assert_eq!(keys.check(Some("whatever"), None), Err(Unknown::Wrong));
+    assert_eq!(keys.check(None, None), Err(KeyRefusal::Missing));
+    assert_eq!(keys.check(Some("whatever"), None), Err(KeyRefusal::Wrong));
     let caller = bearer(&keys, &laptop).unwrap();
     assert_eq!((name(&caller), caller.limit), ("laptop", Some(2)));
-    assert_eq!(caller.id, <Hash>::from(Sha256::digest(laptop.expose_secret())));
+    assert_eq!(caller.id, <KeyHash>::from(Sha256::digest(laptop.expose_secret())));
     // Either header, and the good one counts.
     assert_eq!(name(&keys.check(Some("x"), Some(phone.expose_secret())).unwrap()), "phone");
 
@@ -93,12 +93,12 @@ async fn added_and_revoked_keys_are_noticed() {
     assert_eq!(name(&bearer(&keys, &late).unwrap()), "late");
     assert_eq!(KeyFile::at(&place.path()).revoke("laptop").unwrap(), Some(2));
     tokio::time::advance(LOOK).await;
-    assert_eq!(bearer(&keys, &laptop), Err(Unknown::Wrong));
+    assert_eq!(bearer(&keys, &laptop), Err(KeyRefusal::Wrong));
     assert!(bearer(&keys, &phone).is_ok());
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_door_opens_by_itself() {
+async fn required_keys_stay_required() {
     let place = Place::new();
     let key = place.add("only", None);
     let keys = Keys::new(&place.config());
@@ -108,27 +108,27 @@ async fn no_door_opens_by_itself() {
     std::fs::write(place.path(), "{").unwrap();
     tokio::time::advance(LOOK).await;
     assert!(bearer(&keys, &key).is_ok());
-    assert_eq!(keys.check(None, None), Err(Unknown::Missing));
+    assert_eq!(keys.check(None, None), Err(KeyRefusal::Missing));
     std::fs::write(place.path(), text).unwrap();
     // The last key is gone, then the file.
     KeyFile::at(&place.path()).revoke("only").unwrap();
     tokio::time::advance(LOOK).await;
-    assert_eq!(bearer(&keys, &key), Err(Unknown::Wrong));
-    assert_eq!(Keys::new(&place.config()).check(None, None), Err(Unknown::Missing));
+    assert_eq!(bearer(&keys, &key), Err(KeyRefusal::Wrong));
+    assert_eq!(Keys::new(&place.config()).check(None, None), Err(KeyRefusal::Missing));
     std::fs::remove_file(place.path()).unwrap();
     tokio::time::advance(LOOK).await;
-    assert_eq!(keys.check(None, None), Err(Unknown::Missing));
+    assert_eq!(keys.check(None, None), Err(KeyRefusal::Missing));
 }
 
 #[test]
-fn a_file_that_cannot_be_used_lets_nobody_in() {
+fn unusable_key_file_admits_no_caller() {
     let place = Place::new();
     let key = place.add("only", None);
     let path = place.path();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
     let error = policy(Some(&path)).unwrap_err();
     assert!(error.hint().starts_with("chmod 600 /"), "{}", error.hint());
-    assert_eq!(bearer(&Keys::new(&place.config()), &key), Err(Unknown::Wrong));
+    assert_eq!(bearer(&Keys::new(&place.config()), &key), Err(KeyRefusal::Wrong));
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
     assert_eq!(policy(Some(&path)).unwrap(), KeyPolicy::Keys);
     for bad in ["", "{}", "[]", r#"{"version":0,"keys":[]}"#, r#"{"version":2,"keys":[]}"#] {
@@ -144,7 +144,7 @@ fn a_file_that_cannot_be_used_lets_nobody_in() {
 /// A look that failed for want of something is taken again, so that a key that was revoked
 /// meanwhile does not live on.
 #[tokio::test(start_paused = true)]
-async fn a_file_that_could_not_be_read_is_tried_again() {
+async fn unreadable_key_file_is_read_again() {
     let place = Place::new();
     let (gone, kept) = (place.add("gone", None), place.add("kept", None));
     let keys = Keys::new(&place.config());
@@ -153,25 +153,25 @@ async fn a_file_that_could_not_be_read_is_tried_again() {
         KeyFile::at(&place.path()).revoke("gone").unwrap();
         std::fs::read(place.path()).unwrap()
     };
-    // A folder in its place is an error of the system, whoever looks.
+    // A folder in its place is an I/O error, also for root.
     std::fs::remove_file(place.path()).unwrap();
     std::fs::create_dir(place.path()).unwrap();
     tokio::time::advance(LOOK).await;
     assert!(bearer(&keys, &gone).is_ok(), "the keys stay as they were");
     assert!(keys.state.lock().unread);
-    // The same file, as far as a look at it tells.
+    // The same file by its stamp.
     std::fs::remove_dir(place.path()).unwrap();
     std::fs::write(place.path(), text).unwrap();
     std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o600)).unwrap();
-    keys.state.lock().stamp = Stamp::of(&place.path());
+    keys.state.lock().stamp = FileStamp::of(&place.path());
     assert!(bearer(&keys, &gone).is_ok(), "not on every request");
     tokio::time::advance(LOOK).await;
-    assert_eq!(bearer(&keys, &gone), Err(Unknown::Wrong));
+    assert_eq!(bearer(&keys, &gone), Err(KeyRefusal::Wrong));
     assert!(bearer(&keys, &kept).is_ok());
 }
 
 #[test]
-fn a_door_is_open_shut_or_has_keys() {
+fn key_policy_follows_the_key_file() {
     let place = Place::new();
     assert_eq!(policy(None).unwrap(), KeyPolicy::Open);
     assert_eq!(policy(Some(&place.path())).unwrap(), KeyPolicy::Open);
@@ -182,19 +182,19 @@ fn a_door_is_open_shut_or_has_keys() {
 }
 
 #[test]
-fn beyond_this_machine_a_key_is_needed_whatever_the_file_says() {
+fn exposed_listener_always_requires_a_key() {
     let open = "0.0.0.0:1".parse().unwrap();
     let mut config = Place::new().config();
     config.server.listen = Listen::Tcp(open);
-    assert_eq!(Keys::new(&config).check(None, None), Err(Unknown::Missing));
+    assert_eq!(Keys::new(&config).check(None, None), Err(KeyRefusal::Missing));
     config.access.api_key = Some(SecretString::from("sesame"));
     let keys = Keys::new(&config);
     assert_eq!(keys.check(Some("sesame"), None).unwrap().name, None);
-    assert_eq!(keys.check(None, Some("sesam")), Err(Unknown::Wrong));
+    assert_eq!(keys.check(None, Some("sesam")), Err(KeyRefusal::Wrong));
 }
 
 #[test]
-fn a_key_is_needed_if_any_listener_is_beyond_this_machine() {
+fn one_exposed_listener_requires_a_key_on_all() {
     let place = |text: &str| Listen::Tcp(text.parse().unwrap());
     let (here, open) = (place("127.0.0.1:1"), place("0.0.0.0:2"));
     let socket = Listen::Unix("/run/user/1/ibeam.sock".into());
@@ -212,7 +212,7 @@ fn a_key_is_needed_if_any_listener_is_beyond_this_machine() {
 }
 
 #[test]
-fn many_processes_may_add_at_once() {
+fn concurrent_adds_lose_no_key() {
     let place = Place::new();
     let path = place.path();
     std::thread::scope(|scope| {
@@ -227,7 +227,7 @@ fn many_processes_may_add_at_once() {
 /// The key of the process is good besides all others, and its bringer the same one whatever
 /// the key.
 #[tokio::test(start_paused = true)]
-async fn the_owner_comes_in_with_the_key_of_the_process() {
+async fn instance_key_identifies_the_owner() {
     let folder = Place::new();
     let (first, second): (SecretString, SecretString) = ("ibi_1".into(), "ibi_2".into());
     let keys = Keys::new(&folder.config());
@@ -241,12 +241,12 @@ async fn the_owner_comes_in_with_the_key_of_the_process() {
     assert!(keys.are_required());
     assert_eq!(bearer(&keys, &second).unwrap().id, owner.id);
     assert_eq!(keys.check(None, Some("ibi_2")).unwrap().id, owner.id);
-    assert_eq!(bearer(&keys, &first), Err(Unknown::Wrong));
+    assert_eq!(bearer(&keys, &first), Err(KeyRefusal::Wrong));
     assert_eq!(name(&bearer(&keys, &laptop).unwrap()), "laptop");
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_share_as_soon_as_there_are_two() {
+async fn keys_share_slots_from_the_second_key_on() {
     let place = Place::new();
     let keys = Keys::new(&place.config());
     keys.admit(&generate(), "127.0.0.1:1");

@@ -1,4 +1,4 @@
-//! Keys for local clients: who may call, and who it was that called.
+//! Keys for local clients: which may call, and which one called.
 //!
 //! Keys are random and long, so their SHA-256 is all that is kept. A request's key is
 //! compared with every one there is, each time in the same way.
@@ -19,33 +19,31 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use file::Set;
-pub use file::{KeyFile, KeyFileError, Listed};
+use file::KeySet;
+pub use file::{KeyFile, KeyFileError, KeyInfo};
 
-use crate::{config::Config, random, stamp::Stamp};
+use crate::{config::Config, random, stamp::FileStamp};
 
-/// What every key begins with, so that people and scanners know one when they see it.
+/// The prefix of every key, so that people and scanners recognize one.
 pub const PREFIX: &str = "ibk_";
 
-/// Stands for the user whose process this is, whatever the key of the day. No client can
-/// send it.
+/// Identifies the owner of this process, whatever its key. No client can send it.
 const OWNER: &[u8] = b"\0the owner of the gateway";
 
-/// The file is looked at again after this long. A key that nobody knows makes us look at
-/// once.
+/// The file is checked again after this long, and at once for an unknown key.
 const LOOK: Duration = Duration::from_secs(1);
 
-pub(crate) type Hash = [u8; 32];
+pub(crate) type KeyHash = [u8; 32];
 
-/// Who calls.
+/// The client that calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Caller {
-    /// SHA-256 of the key that was good, or where none is needed of whatever came. It
-    /// tells clients apart; the key itself goes no further.
+    /// SHA-256 of the valid key or, if none is needed, of the one that came. It distinguishes
+    /// clients; the key itself is not passed on.
     pub id: [u8; 32],
     /// The name of the key, if it has one.
     pub name: Option<Arc<str>>,
-    /// How many turns it may run at once, if that was said.
+    /// How many turns it may run at once, if the key has a limit.
     pub limit: Option<usize>,
     /// There are other keys, and it leaves room for them.
     pub shares: bool,
@@ -62,34 +60,34 @@ impl Caller {
     }
 }
 
-/// Why a request is turned away.
+/// Why a key is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unknown {
+pub enum KeyRefusal {
     /// It brought no key.
     Missing,
     Wrong,
 }
 
-/// All keys that are good now. Notices those that are added and revoked.
+/// All valid keys. Notices those that are added and revoked.
 pub struct Keys {
     /// The one of the setting `api_key`.
-    own: Option<Hash>,
+    own: Option<KeyHash>,
     file: Option<PathBuf>,
     state: Mutex<KeysState>,
 }
 
 #[derive(Default)]
 struct KeysState {
-    /// Nobody comes in without a key. Once it is on it stays on: neither a file that is
-    /// gone nor a last key that was revoked opens the door.
+    /// Every request needs a key. Once set it stays set, also when the file is deleted or the last
+    /// key revoked.
     required: bool,
-    set: Arc<Set>,
-    stamp: Option<Stamp>,
+    set: Arc<KeySet>,
+    stamp: Option<FileStamp>,
     looked: Option<Instant>,
     /// The file has changed and could not be read: it is tried again.
     unread: bool,
     /// The key of this one process, which its user's other programs find.
-    instance: Option<Hash>,
+    instance: Option<KeyHash>,
     /// The address under which they find it.
     authority: String,
 }
@@ -120,22 +118,22 @@ impl Keys {
         Self { own, file: None, state: Mutex::new(state) }
     }
 
-    /// Who it is that brings these, a bearer and a plain key.
+    /// The caller that these belong to, a bearer token and a plain key.
     ///
     /// # Errors
     /// A key is needed, and none of them is one.
-    pub fn check(&self, bearer: Option<&str>, plain: Option<&str>) -> Result<Caller, Unknown> {
+    pub fn check(&self, bearer: Option<&str>, plain: Option<&str>) -> Result<Caller, KeyRefusal> {
         self.look(false);
         match self.known(bearer, plain) {
             // It may have been added a moment ago.
-            Err(Unknown::Wrong) if self.look(true) => self.known(bearer, plain),
+            Err(KeyRefusal::Wrong) if self.look(true) => self.known(bearer, plain),
             outcome => outcome,
         }
     }
 
-    /// From now on this key is good, too, for as long as the process runs. Who brings it is
-    /// the user whose process this is, and the same one the next time, with another key.
-    /// `authority` is where they find it, such as `127.0.0.1:18741`.
+    /// From now on this key is valid, too, as long as the process runs. It identifies the owner of
+    /// the process, who is the same caller after a restart with another key. `authority` is where
+    /// they find it, such as `127.0.0.1:18741`.
     pub fn admit(&self, key: &SecretString, authority: &str) {
         let mut state = self.state.lock();
         state.instance = Some(Sha256::digest(key.expose_secret()).into());
@@ -151,13 +149,13 @@ impl Keys {
         Some(challenge::proof(&instance, &state.authority, challenge))
     }
 
-    /// Whether nobody comes in without a key.
+    /// Whether every request needs a key.
     #[must_use]
     pub fn are_required(&self) -> bool {
         self.state.lock().required
     }
 
-    fn known(&self, bearer: Option<&str>, plain: Option<&str>) -> Result<Caller, Unknown> {
+    fn known(&self, bearer: Option<&str>, plain: Option<&str>) -> Result<Caller, KeyRefusal> {
         let (required, set, instance) = {
             let state = self.state.lock();
             (state.required, Arc::clone(&state.set), state.instance)
@@ -165,7 +163,7 @@ impl Keys {
         // Without required keys a caller can pose as any other: shares would protect nothing.
         let keys = set.keys().len() + usize::from(self.own.is_some());
         let shares = required && keys + usize::from(instance.is_some()) > 1;
-        let brings = |hash: Hash| {
+        let brings = |hash: KeyHash| {
             let given = [bearer, plain].into_iter().flatten();
             given.fold(false, |any, given| any | constant_time::eq(&Sha256::digest(given), &hash))
         };
@@ -178,8 +176,8 @@ impl Keys {
         }
         let mut found = None;
         for given in [bearer, plain].into_iter().flatten() {
-            let given: Hash = Sha256::digest(given).into();
-            // All of them, whichever it is: the time tells nothing.
+            let given: KeyHash = Sha256::digest(given).into();
+            // All of them, so that the time reveals nothing.
             for key in set.keys() {
                 if constant_time::eq(&given, &key.hash) {
                     found = Some(Caller {
@@ -195,10 +193,10 @@ impl Keys {
             }
         }
         let missing = bearer.is_none() && plain.is_none();
-        found.ok_or(if missing { Unknown::Missing } else { Unknown::Wrong })
+        found.ok_or(if missing { KeyRefusal::Missing } else { KeyRefusal::Wrong })
     }
 
-    /// Looks whether the file has changed. True: it has.
+    /// Checks whether the file has changed. True: it has.
     fn look(&self, now: bool) -> bool {
         let Some(path) = &self.file else { return false };
         let mut state = self.state.lock();
@@ -207,7 +205,7 @@ impl Keys {
             return false;
         }
         state.looked = Some(Instant::now());
-        let stamp = Stamp::of(path);
+        let stamp = FileStamp::of(path);
         if stamp == state.stamp && !state.unread {
             return false;
         }
@@ -223,7 +221,7 @@ impl Keys {
                 state.set = Arc::new(set);
                 state.unread = false;
             }
-            // What was revoked may still be in there, but nobody else comes in.
+            // Revoked keys may still be in there, but no others are accepted.
             Err(error) => {
                 if !again {
                     warn!("cannot reload the API keys, so they stay as they were: {error}");
@@ -256,25 +254,25 @@ impl fmt::Debug for Keys {
     }
 }
 
-/// What a key file says of who may call.
+/// Which clients may call, according to a key file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyPolicy {
-    /// There is no file: everyone, on this machine.
+    /// There is no file: every client on this machine.
     Open,
-    /// There is one without a key in it: nobody.
+    /// The file has no key: no client.
     Shut,
-    /// Those with a key.
+    /// Clients with a key.
     Keys,
 }
 
-/// Looks at a key file before anyone serves by it.
+/// Reads the policy of a key file before the server starts.
 ///
 /// # Errors
 /// The file cannot be used.
 pub fn policy(path: Option<&Path>) -> Result<KeyPolicy, KeyFileError> {
     let Some(path) = path else { return Ok(KeyPolicy::Open) };
     match KeyFile::at(path).list()?.len() {
-        0 if Stamp::of(path).is_none() => Ok(KeyPolicy::Open),
+        0 if FileStamp::of(path).is_none() => Ok(KeyPolicy::Open),
         0 => Ok(KeyPolicy::Shut),
         _ => Ok(KeyPolicy::Keys),
     }

@@ -14,7 +14,7 @@ async fn acquire(slots: &TurnSlots, claim: PermitClaim, kind: Kind) -> Result<Pe
     slots.acquire(claim, kind, MINUTE).await
 }
 
-/// Polls once: whoever waits is in the queue from then on.
+/// Polls once: the request is in the queue from then on.
 macro_rules! asked {
     ($future:ident) => {
         std::future::poll_fn(|cx| {
@@ -27,7 +27,7 @@ macro_rules! asked {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_place_that_is_given_back_goes_to_the_one_who_waits() {
+async fn released_slot_goes_to_the_waiting_request() {
     let slots = slots(1, 0, 8);
     let mut first = slots.try_acquire(A).unwrap();
     assert!(slots.try_acquire(B).is_none());
@@ -44,7 +44,7 @@ async fn a_place_that_is_given_back_goes_to_the_one_who_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn patience_ends_and_says_what_was_short() {
+async fn queue_timeout_says_which_limit_was_reached() {
     let slots = slots(1, 0, 8);
     let _first = slots.try_acquire(A).unwrap();
     let began = tokio::time::Instant::now();
@@ -55,7 +55,7 @@ async fn patience_ends_and_says_what_was_short() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_at_its_limit_is_told_so() {
+async fn key_at_its_limit_is_reported() {
     let slots = slots(4, 0, 8);
     let one = PermitClaim { quota: Quota::alone(1), ..A };
     let _first = slots.try_acquire(one).unwrap();
@@ -63,7 +63,7 @@ async fn an_owner_at_its_limit_is_told_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_leaves_the_queue_takes_no_place_along() {
+async fn cancelled_request_frees_its_slot() {
     let slots = slots(1, 0, 8);
     let first = slots.try_acquire(A).unwrap();
     let mut gone = Box::pin(acquire(&slots, A, Kind::New));
@@ -75,7 +75,7 @@ async fn who_leaves_the_queue_takes_no_place_along() {
     drop(late.await.unwrap());
     assert_eq!(slots.free(), 1);
 
-    // The verdict is out, and nobody took it.
+    // The verdict was given and not received.
     let first = slots.try_acquire(A).unwrap();
     let mut gone = Box::pin(acquire(&slots, A, Kind::New));
     asked!(gone);
@@ -86,7 +86,7 @@ async fn who_leaves_the_queue_takes_no_place_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crowd_makes_room() {
+async fn many_requests_share_the_slots() {
     let slots = slots(1, 0, 2);
     let first = slots.try_acquire(A).unwrap();
     let mut one = Box::pin(acquire(&slots, A, Kind::New));
@@ -103,7 +103,7 @@ async fn a_crowd_makes_room() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn results_find_a_place_while_new_turns_wait() {
+async fn reserved_slots_serve_tool_results() {
     let slots = slots(1, 1, 8);
     let _first = slots.try_acquire(A).unwrap();
     let mut new = Box::pin(acquire(&slots, B, Kind::New));
@@ -113,7 +113,7 @@ async fn results_find_a_place_while_new_turns_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_at_its_share_waits_while_another_is_let_in() {
+async fn key_at_its_share_waits_while_another_key_enters() {
     let slots = slots(4, 0, 8);
     let claim = |number| PermitClaim { owner: Owner(number), quota: Quota::shared(9) };
     let _held = [(); 3].map(|()| slots.try_acquire(claim(1)).unwrap());

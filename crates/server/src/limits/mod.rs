@@ -85,7 +85,7 @@ impl TurnSlots {
             Answer::Enter => Some(self.permit(claim.owner)),
             Answer::Refused => None,
             Answer::Wait(ticket) => {
-                let _queued = Queued { slots: self, ticket };
+                let _queued = QueuedClaim { slots: self, ticket };
                 verdict.await.ok()
             }
         }
@@ -143,12 +143,12 @@ impl Drop for Permit {
 }
 
 /// Leaves the queue when dropped, however the waiting ended.
-struct Queued<'a> {
+struct QueuedClaim<'a> {
     slots: &'a TurnSlots,
     ticket: Ticket,
 }
 
-impl Drop for Queued<'_> {
+impl Drop for QueuedClaim<'_> {
     fn drop(&mut self) {
         let mut state = self.slots.0.lock();
         if state.gate.give_up(self.ticket) {

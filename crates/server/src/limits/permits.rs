@@ -4,7 +4,7 @@
 use ibeam_core::limits::{Kind, Owner, Quota, Rules};
 
 use super::{Permit, PermitClaim, TurnSlots};
-use crate::keys::Hash;
+use crate::keys::KeyHash;
 
 /// A number of permits. Clones share them.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ impl Permits {
     /// Waits for a permit. Dropping it gives it back; so does leaving while it is waited for.
     ///
     /// `None` never comes, as the queue has no limit.
-    pub(crate) async fn acquire(&self, key: &Hash) -> Option<Permit> {
+    pub(crate) async fn acquire(&self, key: &KeyHash) -> Option<Permit> {
         let quota = Quota::alone(usize::MAX);
         self.0.queue(PermitClaim { owner: owner(key), quota }, Kind::New).await
     }
@@ -32,7 +32,7 @@ impl Permits {
 }
 
 /// Requests with one key are of one owner.
-pub(crate) fn owner(key: &Hash) -> Owner {
+pub(crate) fn owner(key: &KeyHash) -> Owner {
     Owner(key.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes)))
 }
 
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_queue_of_one_key_does_not_hold_up_another_key() {
+    fn long_queue_of_one_key_does_not_block_another_key() {
         let permits = Permits::new(1);
         let running = poll(pin!(permits.acquire(&[1; 32]))).unwrap().unwrap();
         let mut queued: Vec<_> = (0..3).map(|_| Box::pin(permits.acquire(&[1; 32]))).collect();
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_leaves_the_queue_takes_no_permit() {
+    fn cancelled_request_takes_no_permit() {
         let permits = Permits::new(1);
         let running = poll(pin!(permits.acquire(&[1; 32]))).unwrap().unwrap();
         let mut leaves = Box::pin(permits.acquire(&[1; 32]));

@@ -13,12 +13,12 @@ use serde_json::value::RawValue;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::warn;
 
-pub use super::output::Output;
+pub use super::output::ToolOutput;
 use super::{
-    config::{Gathered, Places, ServerSpec, gather},
-    http::Web,
+    config::{GatheredServers, SearchPaths, ServerSpec, gather},
+    http::HttpContext,
     names::{self, ToolOrigin},
-    servers::{Server, ServerState, ToolInfo},
+    servers::{BridgedServer, ServerState, ToolInfo},
 };
 use crate::{config::Config, net::tls::Tls, tasks::Tasks};
 
@@ -28,8 +28,8 @@ pub struct Bridge(Option<Arc<BridgeInner>>);
 
 #[derive(Debug)]
 struct BridgeInner {
-    servers: Vec<Arc<Server>>,
-    web: Web,
+    servers: Vec<Arc<BridgedServer>>,
+    web: HttpContext,
     start: Duration,
     stop: CancellationToken,
     _end: DropGuard,
@@ -56,21 +56,21 @@ fn shared<S: Serializer>(schema: &Arc<RawValue>, serializer: S) -> Result<S::Ok,
 
 /// Tools for one turn: what the model is told, and who is behind it.
 #[derive(Clone, Debug, Default)]
-pub struct Offer {
-    tools: BTreeMap<String, (Arc<Server>, String)>,
+pub struct BridgedTools {
+    tools: BTreeMap<String, (Arc<BridgedServer>, String)>,
 }
 
-impl Offer {
+impl BridgedTools {
     #[must_use]
     pub fn names(&self) -> HashSet<String> {
         self.tools.keys().cloned().collect()
     }
 
     /// Calls the tool of this name.
-    pub async fn call(&self, name: &str, arguments: &str) -> Output {
+    pub async fn call(&self, name: &str, arguments: &str) -> ToolOutput {
         match self.tools.get(name) {
             Some((server, tool)) => server.call(tool, arguments).await,
-            None => Output::error("There is no such tool."),
+            None => ToolOutput::error("There is no such tool."),
         }
     }
 }
@@ -82,7 +82,7 @@ impl Bridge {
         if !config.mcp.enabled {
             return Self::default();
         }
-        let gathered = gather(&config.mcp, &Places::here());
+        let gathered = gather(&config.mcp, &SearchPaths::here());
         for warning in &gathered.warnings {
             warn!("{warning}");
         }
@@ -95,11 +95,15 @@ impl Bridge {
 
     /// The same with nothing started.
     #[must_use]
-    pub fn of(gathered: Gathered, config: &Config, tasks: &Tasks) -> Self {
+    pub fn of(gathered: GatheredServers, config: &Config, tasks: &Tasks) -> Self {
         let stop = CancellationToken::new();
         Self(Some(Arc::new(BridgeInner {
-            servers: gathered.servers.into_iter().map(|spec| Arc::new(Server::new(spec))).collect(),
-            web: Web {
+            servers: gathered
+                .servers
+                .into_iter()
+                .map(|spec| Arc::new(BridgedServer::new(spec)))
+                .collect(),
+            web: HttpContext {
                 tls: Arc::new(Tls::new(config.upstream.ca_file.clone())),
                 connect: config.clocks.connect,
                 tasks: tasks.clone(),
@@ -113,7 +117,8 @@ impl Bridge {
     /// Those of a list, started at once.
     #[must_use]
     pub fn started(servers: Vec<ServerSpec>, config: &Config, tasks: &Tasks) -> Self {
-        let bridge = Self::of(Gathered { servers, ..Gathered::default() }, config, tasks);
+        let bridge =
+            Self::of(GatheredServers { servers, ..GatheredServers::default() }, config, tasks);
         for server in bridge.servers() {
             bridge.start(server);
         }
@@ -121,7 +126,7 @@ impl Bridge {
     }
 
     /// Starts a server of this bridge.
-    pub fn start(&self, server: &Arc<Server>) {
+    pub fn start(&self, server: &Arc<BridgedServer>) {
         if let Some(inner) = &self.0 {
             server.start(&inner.web, inner.start, inner.stop.clone());
         }
@@ -133,14 +138,14 @@ impl Bridge {
     }
 
     #[must_use]
-    pub fn servers(&self) -> &[Arc<Server>] {
+    pub fn servers(&self) -> &[Arc<BridgedServer>] {
         self.0.as_ref().map_or(&[], |inner| &inner.servers)
     }
 
     /// Servers that are ready.
     #[must_use]
     pub fn connected(&self) -> usize {
-        let ready = |server: &&Arc<Server>| matches!(server.state(), ServerState::Ready);
+        let ready = |server: &&Arc<BridgedServer>| matches!(server.state(), ServerState::Ready);
         self.servers().iter().filter(ready).count()
     }
 
@@ -167,7 +172,7 @@ impl Bridge {
 
     /// Adds the tools to `tools` that models may be offered. The client's own come first:
     /// a name that it has is left out.
-    pub async fn offer(&self, tools: &mut Vec<Tool>) -> Option<Offer> {
+    pub async fn offer(&self, tools: &mut Vec<Tool>) -> Option<BridgedTools> {
         // Other tools make another conversation, so nobody begins before they are known.
         let mut any = false;
         for server in self.servers() {
@@ -179,7 +184,7 @@ impl Bridge {
         if !any {
             return None;
         }
-        let mut offer = Offer::default();
+        let mut offer = BridgedTools::default();
         for (id, (server, tool)) in self.table() {
             if !server.spec().offers(&tool.name) {
                 continue;
@@ -199,7 +204,7 @@ impl Bridge {
         (!offer.tools.is_empty()).then_some(offer)
     }
 
-    fn table(&self) -> BTreeMap<String, (Arc<Server>, ToolInfo)> {
+    fn table(&self) -> BTreeMap<String, (Arc<BridgedServer>, ToolInfo)> {
         let mut all = BTreeMap::new();
         for server in self.servers() {
             for tool in server.tools().iter() {

@@ -10,19 +10,19 @@ use tracing::{debug, warn};
 
 use super::{
     config::{ServerSpec, ServerTransport},
-    http::{Remote, ServerHttp, Web},
-    peer::{Peer, RequestFailure},
+    http::{HttpContext, RemoteServer, ServerHttp},
+    peer::{RequestFailure, ServerPeer},
     pipe::{self, PipeReader, PipeWriter},
     sse::SseTransport,
-    stdio::{self, Hold},
+    stdio::{self, ProcessGuard},
     streamable::Streamable,
 };
 
 /// An open connection. Dropping it closes it, and ends a child.
-pub(super) struct Client {
-    pub(super) peer: Peer,
+pub(super) struct ServerClient {
+    pub(super) peer: ServerPeer,
     pub(super) greeting: Greeting,
-    pub(super) hold: Option<Hold>,
+    pub(super) hold: Option<ProcessGuard>,
     _end: DropGuard,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Client {
 ///
 /// # Errors
 /// Says why there is none.
-pub(super) async fn connect(spec: &ServerSpec, web: &Web) -> Result<Client, String> {
+pub(super) async fn connect(spec: &ServerSpec, web: &HttpContext) -> Result<ServerClient, String> {
     let end = CancellationToken::new();
     let stop = end.clone().drop_guard();
     let (peer, greeting, hold) = match &spec.way {
@@ -57,16 +57,16 @@ pub(super) async fn connect(spec: &ServerSpec, web: &Web) -> Result<Client, Stri
             (peer, greeting, None)
         }
     };
-    Ok(Client { peer, greeting, hold, _end: stop })
+    Ok(ServerClient { peer, greeting, hold, _end: stop })
 }
 
 async fn over_pipe(
     reader: PipeReader,
     writer: PipeWriter,
-    web: &Web,
+    web: &HttpContext,
     end: CancellationToken,
-) -> Result<(Peer, Greeting), String> {
-    let (peer, queue) = Peer::new();
+) -> Result<(ServerPeer, Greeting), String> {
+    let (peer, queue) = ServerPeer::new();
     web.tasks.spawn("mcp pipe", pipe::run(peer.clone(), queue, reader, writer, end));
     let greeting = peer.greet().await?;
     Ok((peer, greeting))
@@ -75,16 +75,16 @@ async fn over_pipe(
 /// The newer transport first. A server that refuses its first message may speak the older
 /// one.
 async fn over_http(
-    remote: &Remote,
-    web: &Web,
+    remote: &RemoteServer,
+    web: &HttpContext,
     end: CancellationToken,
-) -> Result<(Peer, Greeting), String> {
+) -> Result<(ServerPeer, Greeting), String> {
     let wire = ServerHttp::new(remote, web);
     let mut refused = None;
     if !remote.is_sse() {
         match Streamable::open(remote, wire.clone()).await {
             Ok((transport, greeting)) => {
-                let (peer, queue) = Peer::new();
+                let (peer, queue) = ServerPeer::new();
                 web.tasks.spawn("mcp http", transport.run(peer.clone(), queue, end));
                 return Ok((peer, greeting));
             }
@@ -97,13 +97,13 @@ async fn over_http(
     }
     // If there is no such stream either, the first refusal is what counts.
     let older = SseTransport::open(remote, wire).await.map_err(|why| refused.unwrap_or(why))?;
-    let (peer, queue) = Peer::new();
+    let (peer, queue) = ServerPeer::new();
     web.tasks.spawn("mcp sse", older.run(peer.clone(), queue, end));
     let greeting = peer.greet().await?;
     Ok((peer, greeting))
 }
 
-impl Client {
+impl ServerClient {
     /// All tools, page by page.
     pub(super) async fn list_tools(&self, server: &str) -> Result<Vec<ToolInfo>, String> {
         if !self.greeting.tools {
@@ -157,7 +157,7 @@ impl Client {
 /// # Errors
 /// The server did not answer, or answered with an error of the protocol.
 pub(super) async fn call(
-    peer: &Peer,
+    peer: &ServerPeer,
     tool: &str,
     arguments: &RawValue,
 ) -> Result<CallOutcome, String> {

@@ -6,7 +6,7 @@ use crate::config::RawConfig;
 /// Folders with files in them, which a test fills.
 struct Desk {
     _folder: tempfile::TempDir,
-    places: Places,
+    places: SearchPaths,
 }
 
 impl Desk {
@@ -21,7 +21,7 @@ impl Desk {
         fs::create_dir_all(&work).unwrap();
         let work = work.canonicalize().unwrap();
         let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        let places = Places { folder: work, home: Some(home), env: env.collect() };
+        let places = SearchPaths { folder: work, home: Some(home), env: env.collect() };
         Self { _folder: folder, places }
     }
 
@@ -42,7 +42,7 @@ impl Desk {
         fs::write(self._folder.path().join(path), text).unwrap();
     }
 
-    fn gather(&self, toml: &str) -> Gathered {
+    fn gather(&self, toml: &str) -> GatheredServers {
         let raw = RawConfig::from_toml(toml, Path::new("config.toml"));
         assert!(raw.problems.is_empty(), "{:?}", raw.problems);
         let settings = McpConfig {
@@ -55,26 +55,26 @@ impl Desk {
     }
 }
 
-fn program(found: &Gathered, name: &str) -> Program {
+fn program(found: &GatheredServers, name: &str) -> ServerProgram {
     match &found.servers.iter().find(|spec| spec.name == name).unwrap().way {
         ServerTransport::Stdio(program) => program.clone(),
         other => panic!("{name} is {other:?}"),
     }
 }
 
-fn remote(found: &Gathered, name: &str) -> Remote {
+fn remote(found: &GatheredServers, name: &str) -> RemoteServer {
     match &found.servers.iter().find(|spec| spec.name == name).unwrap().way {
         ServerTransport::Http(remote) => remote.clone(),
         other => panic!("{name} is {other:?}"),
     }
 }
 
-fn names(found: &Gathered) -> Vec<&str> {
+fn names(found: &GatheredServers) -> Vec<&str> {
     found.servers.iter().map(|spec| spec.name.as_str()).collect()
 }
 
 #[test]
-fn opencode_has_two_ways_to_say_it() {
+fn opencode_servers_are_read_in_both_formats() {
     let text = r#"{
       // both of them
       "mcp": {
@@ -99,7 +99,7 @@ fn opencode_has_two_ways_to_say_it() {
 }
 
 #[test]
-fn cursor_has_variables_of_its_own() {
+fn cursor_variables_are_expanded() {
     let text = r#"{ "mcpServers": {
         "a": { "command": "${userHome}/bin/a", "args": ["${workspaceFolder}", "${other}"],
                "env": { "T": "x-${env:T}" } },
@@ -116,7 +116,7 @@ fn cursor_has_variables_of_its_own() {
 }
 
 #[test]
-fn claude_code_has_defaults() {
+fn claude_code_variables_have_defaults() {
     let text = r#"{ "mcpServers": {
         "a": { "command": "${BIN:-node}", "args": ["${A}"] },
         "b": { "command": "x", "env": { "K": "${MISSING}" } } } }"#;
@@ -133,7 +133,7 @@ fn claude_code_has_defaults() {
 }
 
 #[test]
-fn a_broken_file_is_named_and_the_others_work() {
+fn invalid_file_is_reported_and_the_others_are_used() {
     let good = r#"{ "mcpServers": { "good": { "command": "g" }, "bad": { "args": [1] } } }"#;
     let desk = Desk::new(
         &[
@@ -151,7 +151,7 @@ fn a_broken_file_is_named_and_the_others_work() {
 }
 
 #[test]
-fn the_users_own_file_wins_over_the_folders() {
+fn user_file_takes_precedence_over_the_project_file() {
     let server =
         |command: &str| format!(r#"{{ "mcpServers": {{ "m": {{ "command": "{command}" }} }} }}"#);
     let (own, folder) = (server("trusted"), server("cloned"));
@@ -160,7 +160,7 @@ fn the_users_own_file_wins_over_the_folders() {
 }
 
 #[test]
-fn an_unusable_entry_of_the_user_reserves_its_name() {
+fn unusable_user_entry_reserves_its_name() {
     let folder = r#"{ "mcpServers": { "m": { "command": "cloned" } } }"#;
     for (entry, why) in [
         (r#"{ "command": "trusted", "disabled": true }"#, "m: is switched off in"),
@@ -178,7 +178,7 @@ fn an_unusable_entry_of_the_user_reserves_its_name() {
 }
 
 #[test]
-fn a_project_file_is_not_used_when_a_file_of_the_user_is_broken() {
+fn project_file_is_not_used_when_a_user_file_is_invalid() {
     let folder = r#"{ "mcpServers": { "m": { "command": "cloned" } } }"#;
     for own in ["{ oops", r#"{ "mcpServers": [] }"#] {
         let desk = Desk::new(&[("home/.claude.json", own), ("work/.mcp.json", folder)], &[]);
@@ -190,7 +190,7 @@ fn a_project_file_is_not_used_when_a_file_of_the_user_is_broken() {
 }
 
 #[test]
-fn a_project_file_is_used_only_with_the_content_that_was_approved() {
+fn project_file_is_used_only_with_the_approved_content() {
     let server =
         |command: &str| format!(r#"{{ "mcpServers": {{ "m": {{ "command": "{command}" }} }} }}"#);
     let desk = Desk::new(&[("work/.mcp.json", &server("first"))], &[]);
@@ -222,19 +222,19 @@ fn a_project_file_is_used_only_with_the_content_that_was_approved() {
 }
 
 #[test]
-fn an_approval_holds_for_one_folder() {
+fn approval_covers_one_folder() {
     let text = r#"{ "mcpServers": { "m": { "command": "./run" } } }"#;
     let desk = Desk::new(&[("work/.mcp.json", text), ("other/.mcp.json", text)], &[]).approved();
     assert_eq!(names(&desk.gather("")), ["m"]);
     let folder = desk._folder.path().join("other");
-    let elsewhere = Places { folder, ..desk.places.clone() };
+    let elsewhere = SearchPaths { folder, ..desk.places.clone() };
     let settings = McpConfig { discover: true, ..McpConfig::default() };
     let found = gather(&settings, &elsewhere);
     assert_eq!((names(&found).len(), found.unapproved.len()), (0, 1));
 }
 
 #[test]
-fn a_file_that_was_named_is_the_one_that_is_found() {
+fn named_project_file_is_the_discovered_one() {
     let text = r#"{ "mcpServers": { "m": { "command": "c" } } }"#;
     for name in [".mcp.json", ".cursor/mcp.json"] {
         let desk = Desk::new(&[(&format!("work/{name}"), text)], &[]);
@@ -249,7 +249,7 @@ fn a_file_that_was_named_is_the_one_that_is_found() {
 }
 
 #[test]
-fn an_entry_is_shown_whole_and_cannot_hide_a_part() {
+fn project_entry_is_shown_completely() {
     let text = "{ \"mcpServers\": { \"m\": { \"command\": \"sh\", \"args\": [\"-c\", \
                 \"\u{202e}evil \\u001b[2K\"], \"env\": { \"LD_PRELOAD\": \"./x.so\" } } } }";
     let desk = Desk::new(&[("work/.mcp.json", text)], &[]);
@@ -264,7 +264,7 @@ fn an_entry_is_shown_whole_and_cannot_hide_a_part() {
 
 #[cfg(unix)]
 #[test]
-fn approvals_are_private_and_refused_where_others_could_give_them() {
+fn approvals_that_others_could_write_are_refused() {
     use std::os::unix::fs::PermissionsExt as _;
     let text = r#"{ "mcpServers": { "m": { "command": "c" } } }"#;
     let desk = Desk::new(&[("work/.mcp.json", text)], &[]).approved();
@@ -281,7 +281,7 @@ fn approvals_are_private_and_refused_where_others_could_give_them() {
 }
 
 #[test]
-fn naming_a_server_lets_it_start() {
+fn named_server_is_started() {
     let text = r#"{ "mcpServers": { "m": { "command": "c" }, "n": { "command": "d" } } }"#;
     let desk = Desk::new(&[("work/.mcp.json", text)], &[("T", "token")]).approved();
     let found = desk.gather(
@@ -297,14 +297,14 @@ fn naming_a_server_lets_it_start() {
 }
 
 #[test]
-fn without_discover_no_other_file_is_read() {
+fn foreign_files_are_read_only_with_discover() {
     let desk = Desk::new(&[("work/.mcp.json", "broken")], &[]);
     let found = gather(&McpConfig::default(), &desk.places);
     assert!(found.servers.is_empty() && found.warnings.is_empty());
 }
 
 #[test]
-fn a_url_that_would_show_a_secret_is_refused() {
+fn plain_http_url_with_headers_is_refused() {
     for (url, header, good) in [
         ("https://far.example/mcp", true, true),
         ("http://127.0.0.1:3000/mcp", true, true),
@@ -315,16 +315,19 @@ fn a_url_that_would_show_a_secret_is_refused() {
         ("https://user:pw@far.example/", false, false),
         ("not a url", false, false),
     ] {
-        let headers =
-            if header { vec![("X".to_owned(), Hidden::from("v".to_owned()))] } else { Vec::new() };
-        assert_eq!(Remote::new(url, headers, false).is_ok(), good, "{url}");
+        let headers = if header {
+            vec![("X".to_owned(), HiddenText::from("v".to_owned()))]
+        } else {
+            Vec::new()
+        };
+        assert_eq!(RemoteServer::new(url, headers, false).is_ok(), good, "{url}");
     }
-    let reserved = vec![("Mcp-Session-Id".to_owned(), Hidden::from("v".to_owned()))];
-    assert!(Remote::new("https://x.test/", reserved, false).is_err());
+    let reserved = vec![("Mcp-Session-Id".to_owned(), HiddenText::from("v".to_owned()))];
+    assert!(RemoteServer::new("https://x.test/", reserved, false).is_err());
 }
 
 #[test]
-fn patterns() {
+fn allow_patterns_match_tool_names() {
     for (pattern, name, good) in [
         ("*", "", true),
         ("*", "a", true),
@@ -344,10 +347,10 @@ fn patterns() {
 /// Opening a pipe or a terminal would wait for the other end.
 #[cfg(unix)]
 #[test]
-fn a_file_that_is_not_regular_is_not_opened() {
+fn non_regular_config_file_is_not_opened() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(".mcp.json");
     std::os::unix::fs::symlink("/dev/null", &path).unwrap();
-    let read = sources::Source::read(&path, entry::Style::Claude);
+    let read = sources::ConfigFile::read(&path, entry::ConfigStyle::Claude);
     assert_eq!(read.map(|_| ()), Err("is not a regular file".to_owned()));
 }

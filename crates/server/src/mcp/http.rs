@@ -15,7 +15,7 @@ use ibeam_core::codec::{
 
 use super::peer::MESSAGE_BYTES;
 use crate::{
-    config::servers::Hidden,
+    config::servers::HiddenText,
     net::{
         connect::{Connector, Host},
         hosts::Reach,
@@ -49,7 +49,7 @@ const RESERVED: [HeaderName; 8] = [
 
 /// A server elsewhere.
 #[derive(Clone)]
-pub struct Remote {
+pub struct RemoteServer {
     uri: Uri,
     host: Host,
     headers: HeaderMap,
@@ -57,18 +57,18 @@ pub struct Remote {
 }
 
 /// Neither the headers nor the path, which may have a token in it.
-impl fmt::Debug for Remote {
+impl fmt::Debug for RemoteServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Remote").field("host", &self.host).finish_non_exhaustive()
+        f.debug_struct("RemoteServer").field("host", &self.host).finish_non_exhaustive()
     }
 }
 
-impl Remote {
+impl RemoteServer {
     /// `sse`: it speaks the older transport, and the newer one is not tried.
     ///
     /// # Errors
     /// The address or a header cannot be used, or would show a secret to the network.
-    pub fn new(url: &str, headers: Vec<(String, Hidden)>, sse: bool) -> Result<Self, String> {
+    pub fn new(url: &str, headers: Vec<(String, HiddenText)>, sse: bool) -> Result<Self, String> {
         let uri: Uri = url.trim().parse().map_err(|_| "url: is not a URL".to_owned())?;
         let host =
             Host::of(&uri).ok_or("url: must be `https://…` or `http://…`, without a user")?;
@@ -103,10 +103,10 @@ impl Remote {
     }
 
     /// The headers, and the path, which may have a token in it.
-    pub(super) fn secrets(&self) -> Vec<Hidden> {
+    pub(super) fn secrets(&self) -> Vec<HiddenText> {
         let values = self.headers.values().filter_map(|value| value.to_str().ok());
         let path = self.uri.path_and_query().map(|path| path.as_str());
-        values.chain(path).map(|text| Hidden::from(text.to_owned())).collect()
+        values.chain(path).map(|text| HiddenText::from(text.to_owned())).collect()
     }
 
     pub(super) fn uri(&self) -> &Uri {
@@ -121,7 +121,7 @@ impl Remote {
 
 /// What the clients of all servers share.
 #[derive(Clone, Debug)]
-pub(super) struct Web {
+pub(super) struct HttpContext {
     pub(super) tls: Arc<Tls>,
     pub(super) connect: Duration,
     pub(super) tasks: Tasks,
@@ -164,14 +164,14 @@ impl ServerHttpError {
 }
 
 /// What came back for a message.
-pub(super) struct Posted {
+pub(super) struct PostOutcome {
     pub(super) status: u16,
     /// The session that the server has begun.
     pub(super) session: Option<HeaderValue>,
-    pub(super) reply: Reply,
+    pub(super) reply: PostReply,
 }
 
-pub(super) enum Reply {
+pub(super) enum PostReply {
     /// Nothing: the message was taken.
     Taken,
     Message(Bytes),
@@ -205,7 +205,7 @@ impl EventStream {
 }
 
 impl ServerHttp {
-    pub(super) fn new(remote: &Remote, web: &Web) -> Self {
+    pub(super) fn new(remote: &RemoteServer, web: &HttpContext) -> Self {
         let connector = Connector::Tcp {
             tls: Arc::clone(&web.tls),
             // A proxy for the world is none for this machine.
@@ -284,16 +284,16 @@ impl ServerHttp {
         uri: &Uri,
         message: Bytes,
         headers: HeaderMap,
-    ) -> Result<Posted, ServerHttpError> {
+    ) -> Result<PostOutcome, ServerHttpError> {
         let response = self.message(uri, message, headers).await?;
         let status = response.status();
         let session = response.headers().get(SESSION).cloned();
-        let posted = |reply| Posted { status: status.as_u16(), session, reply };
+        let posted = |reply| PostOutcome { status: status.as_u16(), session, reply };
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
-            return Ok(posted(Reply::Taken));
+            return Ok(posted(PostReply::Taken));
         }
         if status.is_success() && is_kind(&response, EVENTS) {
-            return Ok(posted(Reply::Events(EventStream::new(response.into_body()))));
+            return Ok(posted(PostReply::Events(EventStream::new(response.into_body()))));
         }
         let (is_json, kind) = (is_kind(&response, JSON), kind(&response));
         let most = if status.is_success() { MESSAGE_BYTES } else { REFUSAL_BYTES };
@@ -304,11 +304,11 @@ impl ServerHttp {
             Some(Message::Response { outcome: Err(_), .. }) => {}
             _ if !status.is_success() => return Err(ServerHttpError::Status(status.as_u16())),
             Some(_) => {}
-            None if body.is_empty() => return Ok(posted(Reply::Taken)),
+            None if body.is_empty() => return Ok(posted(PostReply::Taken)),
             None if is_json => return Err(ServerHttpError::NoMessage),
             None => return Err(ServerHttpError::Type(kind)),
         }
-        Ok(posted(Reply::Message(body)))
+        Ok(posted(PostReply::Message(body)))
     }
 }
 
@@ -326,9 +326,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_of_a_secret_is_printed() {
-        let headers = vec![("Authorization".to_owned(), Hidden::from("Bearer hunter2".to_owned()))];
-        let remote = Remote::new("https://x.test/path?key=hunter3", headers, false).unwrap();
+    fn debug_output_contains_no_header() {
+        let headers =
+            vec![("Authorization".to_owned(), HiddenText::from("Bearer hunter2".to_owned()))];
+        let remote = RemoteServer::new("https://x.test/path?key=hunter3", headers, false).unwrap();
         let text =
             format!("{remote:?} {}", super::super::config::ServerTransport::Http(remote.clone()));
         assert!(!text.contains("hunter"), "{text}");

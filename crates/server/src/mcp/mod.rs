@@ -15,4 +15,4 @@ mod sse;
 mod stdio;
 mod streamable;
 
-pub use http::Remote;
+pub use http::RemoteServer;

@@ -69,13 +69,13 @@ mod tests {
     }
 
     #[test]
-    fn plain_names_stay() {
+    fn valid_tool_names_are_kept() {
         assert_eq!(name("hybrid-memory", "memory_stats"), "mcp__hybrid-memory__memory_stats");
         assert_eq!(name("my server", "a.b/c"), "mcp__my_server__a_b_c");
     }
 
     #[test]
-    fn long_names_are_cut_and_stay_two() {
+    fn long_tool_names_are_cut_and_stay_distinct() {
         let (one, two) = ("t".repeat(80), "t".repeat(81));
         let names = table([origin("s", &one), origin("s", &two)]);
         assert_eq!(names.len(), 2);
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_meet_are_told_apart_in_any_order() {
+    fn colliding_tool_names_are_distinct_in_any_order() {
         let all = [
             origin("a", "b__c"),
             origin("a__b", "c"),
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_tool_twice_is_one() {
+    fn duplicate_tool_is_listed_once() {
         assert_eq!(table([origin("a", "b"), origin("a", "b")]).len(), 1);
     }
 }

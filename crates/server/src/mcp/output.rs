@@ -7,12 +7,12 @@ use ibeam_core::{
 
 /// What became of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Output {
+pub struct ToolOutput {
     pub content: Vec<ToolContent>,
     pub is_error: bool,
 }
 
-impl Output {
+impl ToolOutput {
     /// For a call that did not come to anything.
     #[must_use]
     pub fn error(text: impl Into<String>) -> Self {
@@ -78,13 +78,13 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_left_alone() {
+    fn output_within_the_limit_is_unchanged() {
         let content = vec![text("abc"), text("de")];
         assert_eq!(cap(content.clone(), 5), content);
     }
 
     #[test]
-    fn what_does_not_is_cut_with_a_note() {
+    fn output_beyond_the_limit_is_cut_with_a_note() {
         let image = ImageSource::Inline { mime: "image/png".to_owned(), data: vec![0; 9].into() };
         let content = vec![text("äöü"), ToolContent::Image(Image { source: image }), text("xyz")];
         let kept = cap(content, 5);

@@ -31,7 +31,7 @@ pub(super) enum Outgoing {
     Note(Bytes),
 }
 
-pub(super) type Queue = mpsc::Receiver<Outgoing>;
+pub(super) type OutgoingQueue = mpsc::Receiver<Outgoing>;
 
 /// Why a request has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ type RequestOutcome = Result<Box<RawValue>, RequestFailure>;
 
 /// Clones are the same connection.
 #[derive(Clone, Debug)]
-pub(super) struct Peer(Arc<PeerInner>);
+pub(super) struct ServerPeer(Arc<PeerInner>);
 
 #[derive(Debug)]
 struct PeerInner {
@@ -75,8 +75,8 @@ struct PeerState {
     closed: bool,
 }
 
-impl Peer {
-    pub(super) fn new() -> (Self, Queue) {
+impl ServerPeer {
+    pub(super) fn new() -> (Self, OutgoingQueue) {
         let (queue, sent) = mpsc::channel(QUEUE);
         let inner = PeerInner {
             state: Mutex::default(),
@@ -177,11 +177,11 @@ impl Peer {
 }
 
 /// A transport that runs. Dropping it ends all that wait.
-pub(super) struct Closing(Peer);
+pub(super) struct Closing(ServerPeer);
 
 impl Drop for Closing {
     fn drop(&mut self) {
-        let Peer(inner) = &self.0;
+        let ServerPeer(inner) = &self.0;
         let mut state = inner.state.lock();
         state.closed = true;
         let waiting = std::mem::take(&mut state.waiting);
@@ -193,14 +193,14 @@ impl Drop for Closing {
 
 /// Takes back a request whose caller stops waiting.
 struct Abandoned<'a> {
-    peer: &'a Peer,
+    peer: &'a ServerPeer,
     id: u64,
     _gone: DropGuard,
 }
 
 impl Drop for Abandoned<'_> {
     fn drop(&mut self) {
-        let Peer(inner) = self.peer;
+        let ServerPeer(inner) = self.peer;
         let cancelled = {
             let mut state = inner.state.lock();
             state.waiting.remove(&self.id);

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-async fn sent(queue: &mut Queue) -> Value {
+async fn sent(queue: &mut OutgoingQueue) -> Value {
     let message = match queue.recv().await.unwrap() {
         Outgoing::Request { message, .. } | Outgoing::Note(message) => message,
     };
@@ -11,7 +11,7 @@ async fn sent(queue: &mut Queue) -> Value {
 
 #[tokio::test]
 async fn an_answer_reaches_its_caller() {
-    let (peer, mut queue) = Peer::new();
+    let (peer, mut queue) = ServerPeer::new();
     let answered = async {
         let asked = sent(&mut queue).await;
         peer.receive(json!({ "id": asked["id"], "result": { "a": 1 } }).to_string().as_bytes());
@@ -28,8 +28,8 @@ async fn an_answer_reaches_its_caller() {
 }
 
 #[tokio::test]
-async fn a_caller_that_leaves_takes_its_request_back() {
-    let (peer, mut queue) = Peer::new();
+async fn dropped_caller_cancels_its_request() {
+    let (peer, mut queue) = ServerPeer::new();
     let asked = tokio::select! {
         _ = peer.request(Ask::Ping) => panic!("it was not answered"),
         asked = queue.recv() => asked.unwrap(),
@@ -42,8 +42,8 @@ async fn a_caller_that_leaves_takes_its_request_back() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_connection_ends_all_that_wait() {
-    let (peer, mut queue) = Peer::new();
+async fn closed_connection_fails_all_waiting_requests() {
+    let (peer, mut queue) = ServerPeer::new();
     let closing = peer.closing();
     let end = async {
         sent(&mut queue).await;
@@ -56,8 +56,8 @@ async fn the_end_of_a_connection_ends_all_that_wait() {
 }
 
 #[tokio::test]
-async fn a_message_that_was_lost_fails_its_caller_only() {
-    let (peer, mut queue) = Peer::new();
+async fn lost_message_fails_only_its_request() {
+    let (peer, mut queue) = ServerPeer::new();
     let lost = async {
         let asked = sent(&mut queue).await;
         peer.fail(asked["id"].as_u64().unwrap(), "HTTP status 500");
@@ -68,8 +68,8 @@ async fn a_message_that_was_lost_fails_its_caller_only() {
 }
 
 #[tokio::test]
-async fn the_servers_own_messages_are_handled() {
-    let (peer, mut queue) = Peer::new();
+async fn server_initiated_messages_are_handled() {
+    let (peer, mut queue) = ServerPeer::new();
     peer.receive(br#"{"id":"s","method":"ping"}"#);
     assert_eq!(sent(&mut queue).await, json!({ "jsonrpc": "2.0", "id": "s", "result": {} }));
     peer.receive(br#"{"method":"notifications/tools/list_changed"}"#);
@@ -81,8 +81,8 @@ async fn the_servers_own_messages_are_handled() {
 }
 
 #[tokio::test]
-async fn the_handshake_is_request_answer_and_notice() {
-    let (peer, mut queue) = Peer::new();
+async fn handshake_is_request_response_and_notification() {
+    let (peer, mut queue) = ServerPeer::new();
     let server = async {
         let asked = sent(&mut queue).await;
         assert_eq!(asked["method"], "initialize");

@@ -6,7 +6,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use super::peer::{MESSAGE_BYTES, Outgoing, Peer, Queue};
+use super::peer::{MESSAGE_BYTES, Outgoing, OutgoingQueue, ServerPeer};
 
 const CHUNK: usize = 16 << 10;
 
@@ -15,8 +15,8 @@ pub(super) type PipeWriter = Box<dyn AsyncWrite + Send + Unpin>;
 
 /// Carries messages until either side ends, or `end` is cancelled.
 pub(super) async fn run(
-    peer: Peer,
-    queue: Queue,
+    peer: ServerPeer,
+    queue: OutgoingQueue,
     reader: PipeReader,
     writer: PipeWriter,
     end: CancellationToken,
@@ -29,7 +29,7 @@ pub(super) async fn run(
     }
 }
 
-async fn read(peer: &Peer, mut reader: PipeReader) {
+async fn read(peer: &ServerPeer, mut reader: PipeReader) {
     let mut lines = Lines::new(MESSAGE_BYTES);
     let mut buffer = BytesMut::new();
     loop {
@@ -48,7 +48,7 @@ async fn read(peer: &Peer, mut reader: PipeReader) {
     }
 }
 
-async fn write(mut queue: Queue, mut writer: PipeWriter) {
+async fn write(mut queue: OutgoingQueue, mut writer: PipeWriter) {
     while let Some(outgoing) = queue.recv().await {
         let message: Bytes = match outgoing {
             Outgoing::Request { gone, .. } if gone.is_cancelled() => continue,

@@ -13,7 +13,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use super::{client, config::ServerSpec, http::Web, output::Output, peer::Peer};
+use super::{client, config::ServerSpec, http::HttpContext, output::ToolOutput, peer::ServerPeer};
 
 /// Between looks whether a server still answers, and how long it may take.
 const PING_AFTER: Duration = Duration::from_secs(60);
@@ -55,26 +55,26 @@ impl ServerState {
 }
 
 #[derive(Debug)]
-struct Now {
+struct ServerNow {
     state: ServerState,
-    peer: Option<Peer>,
+    peer: Option<ServerPeer>,
     /// The last known ones: those of a server that is started again are not forgotten.
     tools: Arc<[ToolInfo]>,
 }
 
 /// One server.
 #[derive(Debug)]
-pub struct Server {
+pub struct BridgedServer {
     spec: ServerSpec,
-    now: Mutex<Now>,
+    now: Mutex<ServerNow>,
     /// Whether the first start has come to an end, good or bad.
     settled: watch::Sender<bool>,
     calls: Semaphore,
 }
 
-impl Server {
+impl BridgedServer {
     pub(super) fn new(spec: ServerSpec) -> Self {
-        let now = Now { state: ServerState::Off, peer: None, tools: Arc::default() };
+        let now = ServerNow { state: ServerState::Off, peer: None, tools: Arc::default() };
         Self {
             spec,
             now: Mutex::new(now),
@@ -105,7 +105,12 @@ impl Server {
         let _ = settled.wait_for(|settled| *settled).await;
     }
 
-    pub(super) fn start(self: &Arc<Self>, web: &Web, patience: Duration, stop: CancellationToken) {
+    pub(super) fn start(
+        self: &Arc<Self>,
+        web: &HttpContext,
+        patience: Duration,
+        stop: CancellationToken,
+    ) {
         self.settled.send_replace(false);
         self.now.lock().state = ServerState::Starting;
         let (server, stopping) = (Arc::clone(self), web.tasks.stopped());
@@ -120,8 +125,8 @@ impl Server {
         });
     }
 
-    async fn tend(&self, web: &Web, patience: Duration) {
-        let mut starts = Starts::default();
+    async fn tend(&self, web: &HttpContext, patience: Duration) {
+        let mut starts = StartHistory::default();
         loop {
             let began = Instant::now();
             let why = self.live(web, patience).await;
@@ -143,7 +148,7 @@ impl Server {
     }
 
     /// One life of the server. Gives why it ended.
-    async fn live(&self, web: &Web, patience: Duration) -> String {
+    async fn live(&self, web: &HttpContext, patience: Duration) -> String {
         let name = self.spec.name.as_str();
         let started = timeout(patience, async {
             let client = client::connect(&self.spec, web).await?;
@@ -195,7 +200,7 @@ impl Server {
     }
 
     /// Calls a tool, within the server's limits. `arguments` is JSON text.
-    pub async fn call(&self, tool: &str, arguments: &str) -> Output {
+    pub async fn call(&self, tool: &str, arguments: &str) -> ToolOutput {
         let began = Instant::now();
         let (output, word) = match timeout(self.spec.timeout, self.try_call(tool, arguments)).await
         {
@@ -203,13 +208,15 @@ impl Server {
                 let word = if output.is_error { "error" } else { "ok" };
                 (output, word)
             }
-            Ok(Err(why)) => (Output::error(format!("The tool was not called: {why}.")), "failed"),
+            Ok(Err(why)) => {
+                (ToolOutput::error(format!("The tool was not called: {why}.")), "failed")
+            }
             Err(_elapsed) => {
                 let text = format!(
                     "The tool did not return a result within {} s.",
                     self.spec.timeout.as_secs()
                 );
-                (Output::error(text), "timeout")
+                (ToolOutput::error(text), "timeout")
             }
         };
         let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -217,7 +224,7 @@ impl Server {
         output
     }
 
-    async fn try_call(&self, tool: &str, arguments: &str) -> Result<Output, String> {
+    async fn try_call(&self, tool: &str, arguments: &str) -> Result<ToolOutput, String> {
         let arguments: Map<String, Value> = match arguments.trim() {
             "" => Map::new(),
             text => serde_json::from_str(text).map_err(|_| NO_OBJECT)?,
@@ -233,20 +240,20 @@ impl Server {
             });
         };
         let result = client::call(&peer, tool, &arguments).await?;
-        Ok(Output::of(result, self.spec.output))
+        Ok(ToolOutput::of(result, self.spec.output))
     }
 }
 
 /// How soon a server is started again.
 #[derive(Debug, Default)]
-struct Starts {
+struct StartHistory {
     /// Of the last hour.
     recent: VecDeque<Instant>,
     /// In a row that came to nothing.
     failed: u32,
 }
 
-impl Starts {
+impl StartHistory {
     /// The wait before the next start, for a life from `began` to `ended`.
     fn wait(&mut self, began: Instant, ended: Instant) -> Duration {
         while self.recent.front().is_some_and(|start| ended - *start >= HOUR) {

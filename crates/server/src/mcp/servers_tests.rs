@@ -1,16 +1,16 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn waits_grow_and_end_at_a_minute() {
-    let mut starts = Starts::default();
+async fn restart_delay_doubles_up_to_a_minute() {
+    let mut starts = StartHistory::default();
     let now = Instant::now();
     let waits: Vec<u64> = (0..9).map(|_| starts.wait(now, now).as_secs()).collect();
     assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_life_is_forgiven() {
-    let mut starts = Starts::default();
+async fn long_run_resets_the_restart_delay() {
+    let mut starts = StartHistory::default();
     let now = Instant::now();
     for _ in 0..5 {
         starts.wait(now, now);
@@ -20,8 +20,8 @@ async fn a_long_life_is_forgiven() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn so_many_starts_are_enough_for_an_hour() {
-    let mut starts = Starts::default();
+async fn starts_in_an_hour_are_limited() {
+    let mut starts = StartHistory::default();
     let first = Instant::now();
     let mut now = first;
     for _ in 0..STARTS - 1 {

@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::{
-    http::{EventStream, Remote, ServerHttp},
-    peer::{Outgoing, Peer, Queue},
+    http::{EventStream, RemoteServer, ServerHttp},
+    peer::{Outgoing, OutgoingQueue, ServerPeer},
 };
 use crate::net::connect::Host;
 
@@ -33,7 +33,7 @@ struct SseLink {
 }
 
 impl SseTransport {
-    pub(super) async fn open(remote: &Remote, wire: ServerHttp) -> Result<Self, String> {
+    pub(super) async fn open(remote: &RemoteServer, wire: ServerHttp) -> Result<Self, String> {
         let listening = wire.listen(remote.uri(), HeaderMap::new()).await;
         let mut events = listening.map_err(|error| error.to_string())?;
         while let Some(event) = events.next().await.map_err(|error| error.to_string())? {
@@ -47,7 +47,12 @@ impl SseTransport {
     }
 
     /// Carries messages until the stream ends, or `end` is cancelled.
-    pub(super) async fn run(mut self, peer: Peer, mut queue: Queue, end: CancellationToken) {
+    pub(super) async fn run(
+        mut self,
+        peer: ServerPeer,
+        mut queue: OutgoingQueue,
+        end: CancellationToken,
+    ) {
         let _closing = peer.closing();
         let mut sending: FuturesUnordered<Pin<Box<dyn Future<Output = ()> + Send>>> =
             FuturesUnordered::new();

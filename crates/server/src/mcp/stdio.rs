@@ -16,7 +16,7 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::debug;
 
-use super::config::Program;
+use super::config::ServerProgram;
 use crate::tasks::Tasks;
 
 /// What is kept of its complaints.
@@ -62,19 +62,19 @@ const KEPT: [&str; 27] = [
 pub(super) struct ServerProcess {
     pub(super) stdin: ChildStdin,
     pub(super) stdout: ChildStdout,
-    pub(super) hold: Hold,
+    pub(super) hold: ProcessGuard,
 }
 
 /// Dropping it ends the child.
 #[derive(Debug)]
-pub(super) struct Hold {
+pub(super) struct ProcessGuard {
     tail: Arc<Mutex<VecDeque<u8>>>,
     /// It will not complain any more.
     silent: CancellationToken,
     _end: DropGuard,
 }
 
-impl Hold {
+impl ProcessGuard {
     /// The last that it complained of, without secrets. Of one that died, all that it said
     /// is waited for, for a moment.
     pub(super) async fn complaint(&self) -> Option<String> {
@@ -90,7 +90,7 @@ impl Hold {
     }
 }
 
-pub(super) fn spawn(program: &Program, tasks: &Tasks) -> io::Result<ServerProcess> {
+pub(super) fn spawn(program: &ServerProgram, tasks: &Tasks) -> io::Result<ServerProcess> {
     let mut command = CommandWrap::with_new(&program.command, |command| {
         command.args(&program.args).env_clear();
         let kept = KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
@@ -114,7 +114,7 @@ pub(super) fn spawn(program: &Program, tasks: &Tasks) -> io::Result<ServerProces
     let done = silent.clone().drop_guard();
     tasks.spawn("mcp complaints", listen(stderr, Arc::clone(&tail), done));
     tasks.spawn("mcp child", reap(child, end.clone()));
-    Ok(ServerProcess { stdin, stdout, hold: Hold { tail, silent, _end: end.drop_guard() } })
+    Ok(ServerProcess { stdin, stdout, hold: ProcessGuard { tail, silent, _end: end.drop_guard() } })
 }
 
 /// Ends a child that nobody wants any more, and whatever a dead one left behind.

@@ -16,8 +16,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::{
-    http::{EventStream, LAST_EVENT, Remote, Reply, SESSION, ServerHttp, ServerHttpError, VERSION},
-    peer::{Outgoing, Peer, Queue},
+    http::{
+        EventStream, LAST_EVENT, PostReply, RemoteServer, SESSION, ServerHttp, ServerHttpError,
+        VERSION,
+    },
+    peer::{Outgoing, OutgoingQueue, ServerPeer},
 };
 use crate::net::http::HttpError;
 
@@ -84,7 +87,7 @@ struct PendingRequest {
 
 impl Streamable {
     pub(super) async fn open(
-        remote: &Remote,
+        remote: &RemoteServer,
         wire: ServerHttp,
     ) -> Result<(Self, Greeting), ConnectRefused> {
         let link = Arc::new(StreamableLink { wire, uri: remote.uri().clone() });
@@ -93,7 +96,12 @@ impl Streamable {
     }
 
     /// Carries messages until `end` is cancelled.
-    pub(super) async fn run(mut self, peer: Peer, mut queue: Queue, end: CancellationToken) {
+    pub(super) async fn run(
+        mut self,
+        peer: ServerPeer,
+        mut queue: OutgoingQueue,
+        end: CancellationToken,
+    ) {
         let closing = peer.closing();
         let mut exchanges: FuturesUnordered<Exchange> = FuturesUnordered::new();
         let mut listening = self.listen(&peer);
@@ -154,7 +162,7 @@ impl Streamable {
         Ok(true)
     }
 
-    fn ask(&self, request: PendingRequest, peer: &Peer) -> Exchange {
+    fn ask(&self, request: PendingRequest, peer: &ServerPeer) -> Exchange {
         let (link, session, peer) =
             (Arc::clone(&self.link), Arc::clone(&self.session), peer.clone());
         Box::pin(async move {
@@ -181,7 +189,7 @@ impl Streamable {
     }
 
     /// Follows what the server says of its own accord, where it has a stream for that.
-    fn listen(&self, peer: &Peer) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    fn listen(&self, peer: &ServerPeer) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         if !self.session.headers.contains_key(SESSION) {
             return Box::pin(pending());
         }
@@ -207,9 +215,9 @@ impl StreamableLink {
         let refused = |why: String| ConnectRefused { why, as_such };
         let unfinished = || refused("it did not answer `initialize`".to_owned());
         let greeting = match posted.reply {
-            Reply::Taken => None,
-            Reply::Message(message) => handshake.receive(&message),
-            Reply::Events(mut stream) => loop {
+            PostReply::Taken => None,
+            PostReply::Message(message) => handshake.receive(&message),
+            PostReply::Events(mut stream) => loop {
                 let event = stream.next().await.map_err(ServerHttpError::Http)?;
                 let Some(event) = event else { break None };
                 let data = event.data.unwrap_or_default();
@@ -235,7 +243,7 @@ impl StreamableLink {
         &self,
         request: PendingRequest,
         session: &StreamableSession,
-        peer: &Peer,
+        peer: &ServerPeer,
     ) -> Option<PendingRequest> {
         let (id, message) = (request.id, request.message.clone());
         let posted = match self.wire.post(&self.uri, message, session.headers.clone()).await {
@@ -248,8 +256,8 @@ impl StreamableLink {
         };
         match posted.reply {
             // The answer comes on the server's own stream.
-            Reply::Taken => {}
-            Reply::Message(message) => {
+            PostReply::Taken => {}
+            PostReply::Message(message) => {
                 peer.receive(&message);
                 // No effect if that was the answer.
                 peer.fail(
@@ -260,7 +268,7 @@ impl StreamableLink {
                     },
                 );
             }
-            Reply::Events(stream) => match self.follow(stream, session, peer, Some(id)).await {
+            PostReply::Events(stream) => match self.follow(stream, session, peer, Some(id)).await {
                 Ok(()) => {}
                 Err(error) => peer.fail(id, error.to_string()),
             },
@@ -274,7 +282,7 @@ impl StreamableLink {
         &self,
         mut stream: EventStream,
         session: &StreamableSession,
-        peer: &Peer,
+        peer: &ServerPeer,
         id: Option<u64>,
     ) -> Result<(), ServerHttpError> {
         let mut last: Option<HeaderValue> = None;

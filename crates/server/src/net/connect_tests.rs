@@ -13,7 +13,7 @@ fn tcp(tls: Tls, connect_timeout: Duration) -> Connector {
 }
 
 #[test]
-fn origins_and_nothing_else() {
+fn only_origins_are_parsed() {
     for (url, name, port, tls, loopback) in [
         ("https://api2.cursor.sh", "api2.cursor.sh", 443, true, false),
         ("https://api2.cursor.sh/", "api2.cursor.sh", 443, true, false),
@@ -91,7 +91,7 @@ async fn an_untrusted_certificate_is_refused() {
 }
 
 #[tokio::test]
-async fn nobody_there_and_nobody_answering() {
+async fn refused_and_silent_peers_are_distinguished() {
     // Bound, then closed: nothing listens there.
     let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
     let host = Host::parse(&format!("http://127.0.0.1:{port}")).unwrap();
@@ -120,7 +120,7 @@ async fn nagle_is_off() {
 }
 
 #[tokio::test]
-async fn a_host_outside_the_table_is_not_called() {
+async fn host_outside_the_table_is_not_dialled() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let host = |address: &dyn fmt::Display| Host::parse(&format!("http://{address}")).unwrap();

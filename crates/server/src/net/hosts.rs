@@ -9,26 +9,26 @@ use super::connect::Host;
 
 /// A host that is known by name; always TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Known {
+pub struct KnownHost {
     pub name: &'static str,
     pub origin: &'static str,
 }
 
 macro_rules! known {
     ($name:literal) => {
-        Known { name: $name, origin: concat!("https://", $name) }
+        KnownHost { name: $name, origin: concat!("https://", $name) }
     };
 }
 
 /// Serves turns, lists and tokens, unless the setting `api_url` names another.
-pub const API: Known = known!("api2.cursor.sh");
+pub const API: KnownHost = known!("api2.cursor.sh");
 
 /// Cursor's website. It stands beside that API and no other.
-pub const SITE: Known = known!("cursor.com");
+pub const SITE: KnownHost = known!("cursor.com");
 
 /// Who makes a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum ContactedBy {
     Ibeam,
     /// The user's, at a link that ibeam shows or opens.
     Browser,
@@ -38,7 +38,7 @@ pub enum By {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contact {
     pub host: Host,
-    pub by: By,
+    pub by: ContactedBy,
     pub purpose: &'static str,
 }
 
@@ -49,10 +49,10 @@ pub fn contacts(api: &Host) -> Vec<Contact> {
     vec![
         contact(
             api.clone(),
-            By::Ibeam,
+            ContactedBy::Ibeam,
             "turns, model lists, your plan, getting and renewing tokens",
         ),
-        contact(site(api), By::Browser, "the page where you sign in"),
+        contact(site(api), ContactedBy::Browser, "the page where you sign in"),
     ]
 }
 
@@ -62,7 +62,7 @@ pub fn site(api: &Host) -> Host {
     if api.is_tls() && api.authority.as_str() == API.name { SITE.host() } else { api.clone() }
 }
 
-impl Known {
+impl KnownHost {
     #[must_use]
     pub fn host(self) -> Host {
         Host { scheme: Scheme::HTTPS, authority: Authority::from_static(self.name) }
@@ -77,7 +77,7 @@ impl Reach {
     /// Those that ibeam itself contacts when `api` is the backend.
     #[must_use]
     pub fn of(api: &Host) -> Self {
-        let dialled = contacts(api).into_iter().filter(|contact| contact.by == By::Ibeam);
+        let dialled = contacts(api).into_iter().filter(|contact| contact.by == ContactedBy::Ibeam);
         Self(Some(dialled.map(|contact| contact.host).collect()))
     }
 
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_in_the_table_is_dialled() {
+    fn only_known_hosts_are_dialled() {
         let reach = Reach::of(&API.host());
         assert!(reach.has(&API.host()));
         for other in

@@ -49,7 +49,7 @@ async fn call(client: &HttpClient, path: &str) -> Result<Bytes, HttpError> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whole_requests_within_bounds() {
+async fn request_is_bounded_in_time_and_size() {
     let (client, tasks) = client();
     assert_eq!(call(&client, "/echo").await.unwrap(), "body 5");
     assert_eq!(call(&client, "/gzip").await.unwrap(), "inflated");
@@ -63,7 +63,7 @@ async fn whole_requests_within_bounds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_dial_is_known_as_one() {
+async fn failed_dial_is_reported_as_such() {
     let connector = Connector::Tcp {
         tls: Arc::new(crate::net::tls::Tls::new(None)),
         proxy: crate::net::proxy::Proxy::none(),
@@ -76,7 +76,7 @@ async fn a_failed_dial_is_known_as_one() {
 }
 
 #[test]
-fn a_body_that_claims_gzip_and_is_not() {
+fn false_gzip_header_is_an_error() {
     let mut headers = http::HeaderMap::new();
     headers.insert(header::CONTENT_ENCODING, http::HeaderValue::from_static("gzip"));
     assert_eq!(inflate(&headers, Bytes::from_static(b"plain"), 10), Err(HttpError::Gzip));

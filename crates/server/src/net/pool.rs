@@ -98,7 +98,7 @@ pub enum PoolError {
 
 /// A request that is on its way.
 #[derive(Debug)]
-pub struct OpenStream {
+pub struct PooledStream {
     pub response: ResponseFuture,
     pub send: SendStream<Bytes>,
     /// Keep it as long as any half of the stream: it is the stream's place in the
@@ -205,7 +205,7 @@ impl Pool {
     ///
     /// # Errors
     /// Nothing has been sent.
-    pub async fn open(&self, request: &Request<()>) -> Result<OpenStream, PoolError> {
+    pub async fn open(&self, request: &Request<()>) -> Result<PooledStream, PoolError> {
         let inner = &self.0;
         if let Some(stream) = inner.try_open(request)? {
             return Ok(stream);
@@ -234,7 +234,7 @@ impl PoolInner {
     async fn open_when_free(
         self: &Arc<Self>,
         request: &Request<()>,
-    ) -> Result<OpenStream, PoolError> {
+    ) -> Result<PooledStream, PoolError> {
         loop {
             // Listen first, look second: a place freed in between is not missed.
             let mut freed = pin!(self.freed.notified());
@@ -258,7 +258,10 @@ impl PoolInner {
     }
 
     /// A stream on the emptiest connection that has room.
-    fn try_open(self: &Arc<Self>, request: &Request<()>) -> Result<Option<OpenStream>, PoolError> {
+    fn try_open(
+        self: &Arc<Self>,
+        request: &Request<()>,
+    ) -> Result<Option<PooledStream>, PoolError> {
         let mut state = self.state.lock();
         // A connection that broke or said GOAWAY takes no more; its streams go on.
         state.members.retain_mut(PoolMember::usable);
@@ -275,7 +278,7 @@ impl PoolInner {
             match member.send.send_request(request.clone(), false) {
                 Ok((response, send)) => {
                     let lease = Lease::new(self, &member.gauge);
-                    return Ok(Some(OpenStream { response, send, lease }));
+                    return Ok(Some(PooledStream { response, send, lease }));
                 }
                 // It broke since we looked.
                 Err(error) if error.is_go_away() || error.is_io() => {

@@ -20,13 +20,13 @@ fn request() -> Request<()> {
     Request::post("http://127.0.0.1:1/run").body(()).unwrap()
 }
 
-async fn body(stream: &mut OpenStream) -> RecvStream {
+async fn body(stream: &mut PooledStream) -> RecvStream {
     let response = (&mut stream.response).await.unwrap();
     assert_eq!(response.status(), 200);
     response.into_body()
 }
 
-async fn ping(stream: &mut OpenStream, body: &mut RecvStream) {
+async fn ping(stream: &mut PooledStream, body: &mut RecvStream) {
     stream.send.send_data(Bytes::from_static(b"ping"), false).unwrap();
     let got = body.data().await.unwrap().unwrap();
     body.flow_control().release_capacity(got.len()).unwrap();
@@ -73,7 +73,7 @@ async fn request_201_does_not_hang_at_a_peer_limit_of_200() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_burst_dials_as_often_as_needed_and_no_more() {
+async fn burst_dials_only_as_many_connections_as_needed() {
     let peer = Peer::echo(100);
     let (pool, tasks) = pool(&peer, streams(32));
     let burst: Vec<_> = (0..70)
@@ -90,7 +90,7 @@ async fn a_burst_dials_as_often_as_needed_and_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn goaway_retires_a_connection_and_spares_its_streams() {
+async fn goaway_retires_a_connection_but_keeps_its_streams() {
     let peer = Peer::echo(100);
     let (pool, _tasks) = pool(&peer, streams(32));
     let mut old = pool.open(&request()).await.unwrap();
@@ -126,7 +126,7 @@ async fn idle_connections_are_closed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropping_the_pool_closes_what_is_unused_and_leaves_streams_alone() {
+async fn dropped_pool_closes_only_unused_connections() {
     let peer = Peer::echo(100);
     let (pool, tasks) = pool(&peer, streams(1));
     let mut kept = pool.open(&request()).await.unwrap();
@@ -140,7 +140,7 @@ async fn dropping_the_pool_closes_what_is_unused_and_leaves_streams_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_black_hole_is_found_by_ping() {
+async fn dead_peer_is_detected_by_ping() {
     let peer = Peer::echo(100);
     let (pool, _tasks) = pool(&peer, streams(32));
     let mut stream = pool.open(&request()).await.unwrap();
@@ -156,7 +156,7 @@ async fn a_black_hole_is_found_by_ping() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_peer_is_a_connect_timeout_for_all_who_wait() {
+async fn silent_peer_is_a_connect_timeout_for_all_waiters() {
     let silent = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&silent);
     let connector = Connector::Memory(Arc::new(move || {
@@ -176,7 +176,7 @@ async fn a_silent_peer_is_a_connect_timeout_for_all_who_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_http1_server_is_recognised() {
+async fn http1_server_is_recognised() {
     let tasks = Tasks::new();
     let spawner = tasks.clone();
     let connector = Connector::Memory(Arc::new(move || {
@@ -226,7 +226,7 @@ async fn unread_streams_do_not_starve_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backlog_of_tiny_frames_does_not_end_the_connection() {
+async fn backlog_of_tiny_frames_does_not_end_the_connection() {
     const FRAME: usize = 14;
     let peer = Peer::new(100, |_, request, mut respond| {
         Box::pin(async move {
@@ -257,7 +257,7 @@ async fn a_backlog_of_tiny_frames_does_not_end_the_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_pool_makes_wait_and_then_says_so() {
+async fn full_pool_times_out_with_an_error() {
     let peer = Peer::echo(100);
     let config = PoolConfig { max_connections: 1, ..streams(1) };
     let (pool, tasks) = pool(&peer, config);
@@ -275,7 +275,7 @@ async fn a_full_pool_makes_wait_and_then_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_caller_that_gives_up_does_not_spoil_the_dial() {
+async fn cancelled_caller_does_not_cancel_the_dial() {
     let peer = Peer::echo(100);
     let (pool, _tasks) = pool(&peer, streams(32));
     let (a, b) = (request(), request());
@@ -288,7 +288,7 @@ async fn a_caller_that_gives_up_does_not_spoil_the_dial() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_cannot_be_is_no_endless_loop() {
+async fn invalid_request_is_an_error_and_not_retried() {
     let peer = Peer::echo(100);
     let (pool, _tasks) = pool(&peer, streams(32));
     let relative = Request::post("/run").version(http::Version::HTTP_2).body(()).unwrap();
@@ -299,7 +299,7 @@ async fn a_request_that_cannot_be_is_no_endless_loop() {
 
 /// Threads, real time, and callers that leave at every stage.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_left_behind_under_load() {
+async fn pool_leaks_nothing_under_load() {
     let peer = Peer::echo(100);
     let config = PoolConfig { max_connections: 8, ..streams(8) };
     let (pool, tasks) = pool(&peer, config);

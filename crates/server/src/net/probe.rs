@@ -125,12 +125,12 @@ fn is_version(text: &str) -> bool {
 
 const HTTP: &str = "http://";
 
-struct Answer {
+struct ProbeAnswer {
     head: String,
     body: Vec<u8>,
 }
 
-impl Answer {
+impl ProbeAnswer {
     fn header(&self, name: &str) -> Option<&str> {
         let mut fields = self.head.lines().skip(1).filter_map(|line| line.split_once(':'));
         fields.find(|(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
@@ -142,7 +142,7 @@ async fn ask(
     path: &str,
     headers: &str,
     patience: Duration,
-) -> Result<Answer, ProbeError> {
+) -> Result<ProbeAnswer, ProbeError> {
     let asking = async {
         if let Some(authority) = url.strip_prefix(HTTP) {
             // Only addresses: a name could lead to another machine.
@@ -165,7 +165,7 @@ async fn exchange(
     host: &str,
     path: &str,
     headers: &str,
-) -> Result<Answer, ProbeError> {
+) -> Result<ProbeAnswer, ProbeError> {
     // The old version of HTTP: the answer comes in one piece and ends with the connection.
     let request = format!("GET {path} HTTP/1.0\r\nhost: {host}\r\n{headers}\r\n");
     stream.write_all(request.as_bytes()).await?;
@@ -176,5 +176,5 @@ async fn exchange(
     }
     let head = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n");
     let body = answer.split_off(head.map_or(answer.len(), |head| head + 4));
-    Ok(Answer { head: String::from_utf8_lossy(&answer).into_owned(), body })
+    Ok(ProbeAnswer { head: String::from_utf8_lossy(&answer).into_owned(), body })
 }

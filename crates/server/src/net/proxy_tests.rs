@@ -14,7 +14,7 @@ fn host(url: &str) -> Host {
 }
 
 #[test]
-fn who_goes_through_the_proxy() {
+fn proxy_is_used_for_remote_hosts_only() {
     let proxy = Proxy::fixed("http://proxy.test:3128", "direct.test,10.0.0.0/8");
     assert!(proxy.route(&host("https://api2.cursor.sh")).is_some());
     for direct in
@@ -101,7 +101,7 @@ async fn tls_goes_through_a_connect_tunnel() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_refuses_is_named_without_its_password() {
+async fn proxy_refusal_names_the_proxy_without_its_password() {
     let tasks = TaskTracker::new();
     for status in ["407 Proxy Authentication Required", "502 Bad Gateway"] {
         let (client, _) = tls_pair(&["h2"]);
@@ -118,7 +118,7 @@ async fn a_proxy_that_refuses_is_named_without_its_password() {
 }
 
 #[tokio::test]
-async fn an_unknown_kind_of_proxy_is_a_clear_error() {
+async fn unsupported_proxy_scheme_is_an_error() {
     let (tls, _) = tls_pair(&[]);
     let proxy = Proxy::fixed("socks4://127.0.0.1:1", "");
     let error = dialler(proxy, tls)

@@ -79,11 +79,11 @@ impl TlsFault {
 #[derive(Debug)]
 pub struct Tls {
     ca_file: Option<PathBuf>,
-    built: OnceLock<Result<Built, TlsError>>,
+    built: OnceLock<Result<ClientConfigs, TlsError>>,
 }
 
 #[derive(Clone, Debug)]
-struct Built {
+struct ClientConfigs {
     http2: Arc<ClientConfig>,
     http1: Arc<ClientConfig>,
 }
@@ -98,7 +98,7 @@ impl Tls {
     /// Trusts exactly `roots`.
     #[must_use]
     pub fn with_roots(roots: RootCertStore) -> Self {
-        Self { ca_file: None, built: OnceLock::from(Built::new(roots)) }
+        Self { ca_file: None, built: OnceLock::from(ClientConfigs::new(roots)) }
     }
 
     /// The settings for one protocol.
@@ -108,7 +108,7 @@ impl Tls {
     pub fn client(&self, alpn: Alpn) -> Result<Arc<ClientConfig>, TlsError> {
         let built = self
             .built
-            .get_or_init(|| Built::new(load_roots(self.ca_file.as_deref())?))
+            .get_or_init(|| ClientConfigs::new(load_roots(self.ca_file.as_deref())?))
             .as_ref()
             .map_err(Clone::clone)?;
         Ok(match alpn {
@@ -118,7 +118,7 @@ impl Tls {
     }
 }
 
-impl Built {
+impl ClientConfigs {
     fn new(roots: RootCertStore) -> Result<Self, TlsError> {
         let mut config = ClientConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()

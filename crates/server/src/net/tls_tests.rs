@@ -17,13 +17,13 @@ fn alpn_is_set_for_each_use() {
 }
 
 #[test]
-fn a_ca_file_is_added_to_the_roots() {
+fn ca_file_is_added_to_the_roots() {
     let (_dir, chain, _) = pem_files();
     assert!(Tls::new(Some(chain)).client(Alpn::Http2).is_ok());
 }
 
 #[test]
-fn a_bad_ca_file_is_named() {
+fn invalid_ca_file_is_named_in_the_error() {
     let (dir, _, key) = pem_files();
     let missing = Tls::new(Some(dir.path().join("none.pem"))).client(Alpn::Http2).unwrap_err();
     assert!(missing.to_string().contains("none.pem"), "{missing}");
@@ -33,7 +33,7 @@ fn a_bad_ca_file_is_named() {
 }
 
 #[test]
-fn a_listener_gets_its_certificate_from_files() {
+fn server_certificate_is_read_from_files() {
     let (_dir, chain, key) = pem_files();
     let config = server_config(&chain, &key).unwrap();
     assert_eq!(config.alpn_protocols, [ALPN_H2, ALPN_H1]);

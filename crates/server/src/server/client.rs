@@ -21,8 +21,8 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tracing::{debug, info};
 
 use super::{
-    connections::{CrowdMember, MAKE_ROOM, Mood},
-    progress::{Progress, Watched},
+    connections::{ConnectionActivity, ConnectionSlot, MAKE_ROOM},
+    progress::{ReadProgress, WatchedIo},
 };
 use crate::{
     api::{ClientConnection, ConnectionHandle, KeylessPermit},
@@ -53,27 +53,27 @@ const RESETS: usize = 20;
 const OWN_RESETS: usize = 100;
 
 /// Whatever bytes come and go on.
-pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {
+pub(super) trait ClientIo: AsyncRead + AsyncWrite + Send + Unpin {
     /// Closing it discards what was not sent yet. Otherwise a client that reads nothing could
     /// keep a closed socket open.
     fn discard_unsent(&self) {}
 }
 
-impl Io for TcpStream {
+impl ClientIo for TcpStream {
     fn discard_unsent(&self) {
         let _ = self.set_zero_linger();
     }
 }
 
 #[cfg(unix)]
-impl Io for tokio::net::UnixStream {}
+impl ClientIo for tokio::net::UnixStream {}
 
-impl Io for Watched {}
+impl ClientIo for WatchedIo {}
 
-impl Io for TlsStream<Watched> {}
+impl ClientIo for TlsStream<WatchedIo> {}
 
 #[cfg(test)]
-impl Io for tokio::io::DuplexStream {}
+impl ClientIo for tokio::io::DuplexStream {}
 
 /// What all connections share.
 #[derive(Clone)]
@@ -111,7 +111,7 @@ impl ClientLimits {
 }
 
 /// Why a connection is asked to end.
-enum Leave {
+enum LeaveReason {
     Idle,
     Evicted,
     Worn,
@@ -119,9 +119,13 @@ enum Leave {
 }
 
 /// Serves one connection to its end.
-pub(super) async fn client(stream: Box<dyn Io>, host: ClientHost, member: Arc<CrowdMember>) {
+pub(super) async fn client(
+    stream: Box<dyn ClientIo>,
+    host: ClientHost,
+    member: Arc<ConnectionSlot>,
+) {
     let ClientLimits { idle, stall, headers, header_bytes, .. } = host.limits;
-    let progress = Progress::new(stall);
+    let progress = ReadProgress::new(stall);
     let stream = progress.watch(stream);
     let Some(stream) = secured(stream, &host, &member).await else { return };
     let mut builder = auto::Builder::new(host.executor);
@@ -168,8 +172,8 @@ pub(super) async fn client(stream: Box<dyn Io>, host: ClientHost, member: Arc<Cr
         result = connection.as_mut() => return ended(result),
         () = progress.stalled() => return cut(),
         leave = asked_to_leave(&member, idle) => leave,
-        () = member.evicted() => Leave::Evicted,
-        () = host.shutdown.draining() => Leave::Draining,
+        () = member.evicted() => LeaveReason::Evicted,
+        () = host.shutdown.draining() => LeaveReason::Draining,
     };
     connection.as_mut().graceful_shutdown();
     tokio::select! {
@@ -185,7 +189,11 @@ pub(super) async fn client(stream: Box<dyn Io>, host: ClientHost, member: Arc<Cr
 }
 
 /// The stream that requests come on. Who does not manage TLS in time is let go.
-async fn secured(stream: Watched, host: &ClientHost, member: &CrowdMember) -> Option<Box<dyn Io>> {
+async fn secured(
+    stream: WatchedIo,
+    host: &ClientHost,
+    member: &ConnectionSlot,
+) -> Option<Box<dyn ClientIo>> {
     let Some(tls) = &host.tls else { return Some(Box::new(stream)) };
     let secured = tokio::select! {
         secured = timeout(host.limits.handshake, tls.accept(stream)) => secured,
@@ -206,7 +214,7 @@ async fn secured(stream: Watched, host: &ClientHost, member: &CrowdMember) -> Op
 }
 
 /// Ends when the connection has been idle for `limit`, or has served enough.
-async fn asked_to_leave(member: &CrowdMember, limit: Duration) -> Leave {
+async fn asked_to_leave(member: &ConnectionSlot, limit: Duration) -> LeaveReason {
     let mut mood = member.mood();
     let worn = async {
         if mood.wait_for(|mood| mood.is_worn()).await.is_err() {
@@ -214,23 +222,23 @@ async fn asked_to_leave(member: &CrowdMember, limit: Duration) -> Leave {
         }
     };
     tokio::select! {
-        () = quiet(member.mood(), Instant::now(), limit) => Leave::Idle,
-        () = worn => Leave::Worn,
+        () = quiet(member.mood(), Instant::now(), limit) => LeaveReason::Idle,
+        () = worn => LeaveReason::Worn,
     }
 }
 
 /// Ends when a connection that was asked to leave has had its time. One that answers a
 /// request has all it needs.
-async fn patience(leave: Leave, member: &CrowdMember, idle: Duration) {
+async fn patience(leave: LeaveReason, member: &ConnectionSlot, idle: Duration) {
     let now = Instant::now();
     let time = match leave {
         // What it was sent last may still be on its way.
-        Leave::Idle | Leave::Worn => Some(idle),
-        Leave::Evicted => return make_room(member).await,
+        LeaveReason::Idle | LeaveReason::Worn => Some(idle),
+        LeaveReason::Evicted => return make_room(member).await,
         // Half a head is no request that anyone waits for.
-        Leave::Draining if member.mood().borrow().served == 0 => Some(MAKE_ROOM),
+        LeaveReason::Draining if member.mood().borrow().served == 0 => Some(MAKE_ROOM),
         // The server has a clock for those that still read.
-        Leave::Draining => None,
+        LeaveReason::Draining => None,
     };
     let over = async {
         match time {
@@ -250,7 +258,7 @@ async fn patience(leave: Leave, member: &CrowdMember, idle: Duration) {
 
 /// Ends when a connection whose place is needed has had its time. Requests with a key are answered
 /// first; others may never end, since their client need not read.
-async fn make_room(member: &CrowdMember) {
+async fn make_room(member: &ConnectionSlot) {
     if !member.has_shown_key() {
         sleep(STRANGER).await;
     }
@@ -260,7 +268,7 @@ async fn make_room(member: &CrowdMember) {
 }
 
 /// Ends when no request has run for `time`, counted from `start` at the earliest.
-async fn quiet(mut mood: watch::Receiver<Mood>, start: Instant, time: Duration) {
+async fn quiet(mut mood: watch::Receiver<ConnectionActivity>, start: Instant, time: Duration) {
     loop {
         let idle = mood.borrow_and_update().idle;
         let over = async {
@@ -296,7 +304,7 @@ fn cut() {
 /// A connection as its requests know it. A WebSocket holds on to it, once there are no more
 /// requests.
 struct RequestPlace {
-    member: Arc<CrowdMember>,
+    member: Arc<ConnectionSlot>,
     shutdown: Shutdown,
     keyless: Arc<Semaphore>,
 }
@@ -329,17 +337,23 @@ impl ClientConnection for RequestPlace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::connections::Crowd;
+    use crate::server::connections::Connections;
 
     const IDLE: Duration = Duration::from_secs(30);
     const LONG: Duration = Duration::from_secs(3600);
 
     /// It was asked to leave a moment before.
     #[tokio::test(start_paused = true)]
-    async fn whoever_is_answered_has_all_the_time_it_needs() {
-        for leave in [Leave::Idle, Leave::Evicted, Leave::Worn, Leave::Draining] {
-            let member = Crowd::new(1).enter().await.unwrap();
-            let expect = if matches!(leave, Leave::Idle | Leave::Worn) { IDLE } else { MAKE_ROOM };
+    async fn running_request_is_never_cut() {
+        for leave in
+            [LeaveReason::Idle, LeaveReason::Evicted, LeaveReason::Worn, LeaveReason::Draining]
+        {
+            let member = Connections::new(1).enter().await.unwrap();
+            let expect = if matches!(leave, LeaveReason::Idle | LeaveReason::Worn) {
+                IDLE
+            } else {
+                MAKE_ROOM
+            };
             let mut cut = Box::pin(patience(leave, &member, IDLE));
             assert!(timeout(Duration::ZERO, cut.as_mut()).await.is_err());
             let request = member.begin();
@@ -353,17 +367,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_without_a_key_does_not_hold_a_place_that_is_needed() {
-        let member = Crowd::new(1).enter().await.unwrap();
+    async fn answer_without_a_key_does_not_keep_a_needed_slot() {
+        let member = Connections::new(1).enter().await.unwrap();
         let _page = member.begin();
         let began = Instant::now();
-        patience(Leave::Evicted, &member, IDLE).await;
+        patience(LeaveReason::Evicted, &member, IDLE).await;
         assert_eq!(began.elapsed(), STRANGER);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_request_in_the_last_moment_counts() {
-        let member = Crowd::new(1).enter().await.unwrap();
+    async fn request_at_the_idle_limit_keeps_the_connection() {
+        let member = Connections::new(1).enter().await.unwrap();
         let mut leave = Box::pin(asked_to_leave(&member, IDLE));
         assert!(timeout(IDLE - Duration::from_millis(1), leave.as_mut()).await.is_err());
         tokio::time::advance(Duration::from_millis(1)).await;
@@ -371,7 +385,7 @@ mod tests {
         assert!(timeout(LONG, leave.as_mut()).await.is_err(), "it is busy");
         drop(request);
         let began = Instant::now();
-        assert!(matches!(leave.await, Leave::Idle));
+        assert!(matches!(leave.await, LeaveReason::Idle));
         assert_eq!(began.elapsed(), IDLE);
     }
 }

@@ -26,14 +26,14 @@ pub(super) const MAKE_ROOM: Duration = Duration::from_secs(1);
 const STRANGERS: usize = 8;
 
 #[derive(Debug)]
-pub(super) struct Crowd {
+pub(super) struct Connections {
     limit: usize,
-    inner: Mutex<CrowdInner>,
+    inner: Mutex<ConnectionsInner>,
     left: Notify,
 }
 
 #[derive(Debug, Default)]
-struct CrowdInner {
+struct ConnectionsInner {
     open: usize,
     /// The last one that was given out.
     numbers: u64,
@@ -50,14 +50,14 @@ struct CrowdInner {
 
 /// What a connection does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mood {
+pub(super) struct ConnectionActivity {
     /// Since when no request runs. None: one does.
     pub(super) idle: Option<Instant>,
     /// Requests so far.
     pub(super) served: u64,
 }
 
-impl Mood {
+impl ConnectionActivity {
     /// It has served enough.
     pub(super) fn is_worn(self) -> bool {
         self.served >= REQUESTS
@@ -66,11 +66,11 @@ impl Mood {
 
 /// One connection's place in the crowd; it leaves when dropped.
 #[derive(Debug)]
-pub(super) struct CrowdMember {
-    crowd: Arc<Crowd>,
+pub(super) struct ConnectionSlot {
+    crowd: Arc<Connections>,
     /// Somebody else needs the place.
     evicted: CancellationToken,
-    mood: watch::Sender<Mood>,
+    mood: watch::Sender<ConnectionActivity>,
     count: Mutex<RequestCount>,
 }
 
@@ -85,9 +85,9 @@ struct RequestCount {
 
 /// A request that is being answered.
 #[derive(Debug)]
-pub(super) struct BusyRequest(Arc<CrowdMember>);
+pub(super) struct BusyRequest(Arc<ConnectionSlot>);
 
-impl Crowd {
+impl Connections {
     pub(super) fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self { limit, inner: Mutex::default(), left: Notify::new() })
     }
@@ -104,7 +104,7 @@ impl Crowd {
     }
 
     /// A place for one more, or `None` when all the others are busy and have shown a key.
-    pub(super) async fn enter(self: &Arc<Self>) -> Option<Arc<CrowdMember>> {
+    pub(super) async fn enter(self: &Arc<Self>) -> Option<Arc<ConnectionSlot>> {
         while self.len() >= self.limit.saturating_add(LEAVING) {
             // They are cut when their time is over.
             timeout(MAKE_ROOM, self.left.notified()).await.ok()?;
@@ -120,10 +120,10 @@ impl Crowd {
         inner.strangers.insert(number, evicted.clone());
         inner.idle.insert(number, evicted.clone());
         drop(inner);
-        Some(Arc::new(CrowdMember {
+        Some(Arc::new(ConnectionSlot {
             crowd: Arc::clone(self),
             evicted,
-            mood: watch::Sender::new(Mood { idle: Some(Instant::now()), served: 0 }),
+            mood: watch::Sender::new(ConnectionActivity { idle: Some(Instant::now()), served: 0 }),
             count: Mutex::new(RequestCount {
                 running: 0,
                 stranger: Some(number),
@@ -133,7 +133,7 @@ impl Crowd {
     }
 }
 
-impl CrowdInner {
+impl ConnectionsInner {
     fn began(&mut self) {
         self.running += 1;
         self.last = Some(Instant::now());
@@ -169,7 +169,7 @@ fn first_goes(connections: &mut BTreeMap<u64, CancellationToken>) -> bool {
     false
 }
 
-impl CrowdMember {
+impl ConnectionSlot {
     /// A request has come.
     pub(super) fn begin(self: &Arc<Self>) -> BusyRequest {
         let mut count = self.count.lock();
@@ -181,7 +181,8 @@ impl CrowdMember {
                 inner.idle.remove(&number);
             }
         }
-        self.mood.send_modify(|mood| *mood = Mood { idle: None, served: mood.served + 1 });
+        self.mood
+            .send_modify(|mood| *mood = ConnectionActivity { idle: None, served: mood.served + 1 });
         BusyRequest(Arc::clone(self))
     }
 
@@ -216,7 +217,7 @@ impl CrowdMember {
         self.count.lock().stranger.is_none()
     }
 
-    pub(super) fn mood(&self) -> watch::Receiver<Mood> {
+    pub(super) fn mood(&self) -> watch::Receiver<ConnectionActivity> {
         self.mood.subscribe()
     }
 
@@ -232,7 +233,7 @@ impl Drop for BusyRequest {
     }
 }
 
-impl Drop for CrowdMember {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut inner = self.crowd.inner.lock();
         inner.open = inner.open.saturating_sub(1);
@@ -252,8 +253,8 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_longest_idle_goes_and_the_busy_stay() {
-        let crowd = Crowd::new(2);
+    async fn longest_idle_connection_is_evicted_and_busy_ones_stay() {
+        let crowd = Connections::new(2);
         let (first, second) = (crowd.enter().await.unwrap(), crowd.enter().await.unwrap());
         drop(first.begin());
         // It asked since, so the other one is idle for longer.
@@ -272,8 +273,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn busy_connections_without_a_key_lock_nobody_out() {
-        let crowd = Crowd::new(2);
+    async fn busy_connections_without_a_key_can_be_evicted() {
+        let crowd = Connections::new(2);
         let (first, second) = (crowd.enter().await.unwrap(), crowd.enter().await.unwrap());
         let (_page, _answer) = (first.begin(), second.begin());
         second.showed_key();
@@ -285,8 +286,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn few_newcomers_are_not_closed_before_they_can_ask() {
-        let crowd = Crowd::new(16);
+    async fn few_new_connections_are_not_evicted_before_their_first_request() {
+        let crowd = Connections::new(16);
         let known: Vec<_> = futures_util::future::join_all((0..14).map(|_| crowd.enter())).await;
         for member in known.iter().flatten() {
             let _request = member.begin();
@@ -302,9 +303,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn connections_without_a_key_go_before_those_that_showed_one() {
-        let crowd = Crowd::new(2);
-        let ask = |member: &Arc<CrowdMember>| {
+    async fn connections_without_a_key_are_evicted_first() {
+        let crowd = Connections::new(2);
+        let ask = |member: &Arc<ConnectionSlot>| {
             let _request = member.begin();
             member.showed_key();
         };
@@ -321,8 +322,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_is_idle_while_no_request_runs() {
-        let crowd = Crowd::new(2);
+    async fn connection_is_idle_while_no_request_runs() {
+        let crowd = Connections::new(2);
         let member = crowd.enter().await.unwrap();
         let mood = member.mood();
         let (one, two) = (member.begin(), member.begin());
@@ -333,7 +334,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(7)).await;
         drop(two);
         assert_eq!(crowd.traffic(), (false, Some(Instant::now())));
-        assert_eq!(*mood.borrow(), Mood { idle: Some(Instant::now()), served: 2 });
+        assert_eq!(*mood.borrow(), ConnectionActivity { idle: Some(Instant::now()), served: 2 });
         for _ in 0..REQUESTS {
             assert_eq!(mood.borrow().is_worn(), mood.borrow().served >= REQUESTS);
             drop(member.begin());
@@ -347,8 +348,8 @@ mod tests {
 
     /// Those who do not go at once are waited for, and not for ever.
     #[tokio::test(start_paused = true)]
-    async fn so_many_leave_at_once_and_no_more() {
-        let crowd = Crowd::new(1);
+    async fn number_of_closing_connections_is_limited() {
+        let crowd = Connections::new(1);
         let mut members = Vec::new();
         for _ in 0..=LEAVING {
             members.push(crowd.enter().await.unwrap());

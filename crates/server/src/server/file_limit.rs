@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosted_tools_are_in_the_budget_where_the_cli_may_answer() {
+    fn file_budget_includes_hosted_tools_of_the_cli() {
         let mut config = Config::default();
         config.cursor_agent.children = 8;
         let each =

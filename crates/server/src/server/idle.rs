@@ -66,7 +66,7 @@ mod tests {
     const MINUTE: Duration = Duration::from_secs(60);
 
     #[tokio::test(start_paused = true)]
-    async fn it_counts_from_the_last_request() {
+    async fn idle_time_counts_from_the_last_request() {
         let began = Instant::now();
         let mut idle = IdleWatch::new(HALF_AN_HOUR, began);
         let quiet = |last| Traffic { busy: false, last };
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_runs_is_no_idleness() {
+    async fn running_work_is_not_idle() {
         let began = Instant::now();
         let mut idle = IdleWatch::new(HALF_AN_HOUR, began);
         let (busy, quiet) =
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_waits_for_as_long_as_somebody_calls() {
+    async fn requests_postpone_the_idle_exit() {
         let began = Instant::now();
         let last = Cell::new(None);
         let traffic = || Traffic { busy: false, last: last.get() };

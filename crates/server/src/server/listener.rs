@@ -12,8 +12,8 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use super::{
     StartError,
-    client::Io,
-    passed_sockets::{Given, GivenListener},
+    client::ClientIo,
+    passed_sockets::{PassedListener, PassedSockets},
 };
 use crate::{config::Listen, net::probe};
 
@@ -54,19 +54,19 @@ impl Listener {
     }
 
     /// One that somebody else has opened.
-    pub(super) fn given(open: GivenListener, place: Listen) -> io::Result<Self> {
+    pub(super) fn given(open: PassedListener, place: Listen) -> io::Result<Self> {
         match (open, place) {
             #[cfg(unix)]
-            (GivenListener::Tcp(listener), _) => {
+            (PassedListener::Tcp(listener), _) => {
                 listener.set_nonblocking(true)?;
                 TcpListener::from_std(listener).map(Self::Tcp)
             }
             #[cfg(unix)]
-            (GivenListener::Unix(listener), Listen::Unix(path)) => {
+            (PassedListener::Unix(listener), Listen::Unix(path)) => {
                 super::unix::UnixSocket::given(listener, path).map(Self::Unix)
             }
             #[cfg(unix)]
-            (GivenListener::Unix(_), Listen::Tcp(_)) => Err(io::ErrorKind::InvalidInput.into()),
+            (PassedListener::Unix(_), Listen::Tcp(_)) => Err(io::ErrorKind::InvalidInput.into()),
         }
     }
 
@@ -92,13 +92,13 @@ impl Listener {
 
 /// All places where clients come in.
 #[derive(Debug)]
-pub(super) struct Doors {
+pub(super) struct Listeners {
     listeners: Vec<Listener>,
     /// Who is looked at first: one that is always busy must not keep the others waiting.
     next: usize,
 }
 
-impl Doors {
+impl Listeners {
     pub(super) async fn bind<'a>(
         places: impl Iterator<Item = &'a Listen>,
     ) -> Result<Self, StartError> {
@@ -110,7 +110,7 @@ impl Doors {
     }
 
     /// Those that a service manager has opened.
-    pub(super) fn given(given: Given) -> Result<Self, StartError> {
+    pub(super) fn given(given: PassedSockets) -> Result<Self, StartError> {
         Ok(Self { listeners: given.open()?, next: 0 })
     }
 
@@ -135,14 +135,14 @@ impl Doors {
     }
 }
 
-impl From<TcpListener> for Doors {
+impl From<TcpListener> for Listeners {
     fn from(listener: TcpListener) -> Self {
         Self { listeners: vec![Listener::Tcp(listener)], next: 0 }
     }
 }
 
 impl IncomingConnection {
-    pub(super) fn open(self) -> Box<dyn Io> {
+    pub(super) fn open(self) -> Box<dyn ClientIo> {
         match self {
             Self::Tcp(stream) => {
                 let _ = stream.set_nodelay(true);
@@ -229,7 +229,7 @@ mod tests {
     /// None of them is accepted, so all have to fit into the system's queue.
     #[tokio::test]
     #[cfg(target_os = "linux")]
-    async fn a_burst_of_connections_waits_to_be_accepted() {
+    async fn burst_of_connections_waits_to_be_accepted() {
         let listener = bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
         let burst: Result<Vec<_>, _> = (0..400)

@@ -6,26 +6,26 @@ use crate::config::{Config, Listen};
 
 /// What was handed over, which is nothing for most.
 #[derive(Debug, Default)]
-pub struct Given {
-    sockets: Vec<GivenSocket>,
+pub struct PassedSockets {
+    sockets: Vec<PassedSocket>,
 }
 
 #[derive(Debug)]
-struct GivenSocket {
+struct PassedSocket {
     place: Listen,
-    open: GivenListener,
+    open: PassedListener,
 }
 
 /// The runtime takes it over once there is one.
 #[derive(Debug)]
-pub(super) enum GivenListener {
+pub(super) enum PassedListener {
     #[cfg(unix)]
     Tcp(std::net::TcpListener),
     #[cfg(unix)]
     Unix(std::os::unix::net::UnixListener),
 }
 
-impl Given {
+impl PassedSockets {
     #[must_use]
     pub fn none() -> Self {
         Self::default()
@@ -61,7 +61,7 @@ impl Given {
     /// # Errors
     /// The runtime does not take one.
     pub(super) fn open(self) -> Result<Vec<Listener>, StartError> {
-        let open = |socket: GivenSocket| {
+        let open = |socket: PassedSocket| {
             let place = socket.place.clone();
             Listener::given(socket.open, socket.place).map_err(|error| {
                 let hint = "start it without one: `ibeam serve`";
@@ -82,16 +82,16 @@ mod unix {
 
     use listenfd::ListenFd;
 
-    use super::{Given, GivenListener, GivenSocket, Listen, StartError};
+    use super::{Listen, PassedListener, PassedSocket, PassedSockets, StartError};
 
     /// More places than anyone has. The number comes from outside.
     const MOST: usize = 64;
 
-    pub(super) fn take() -> Result<Given, StartError> {
+    pub(super) fn take() -> Result<PassedSockets, StartError> {
         // The crate also takes sockets that are for nobody in particular. A variable that
         // was left over from another program must not give us files that are something else.
         if !is_for(std::env::var("LISTEN_PID").ok().as_deref(), std::process::id()) {
-            return Ok(Given::none());
+            return Ok(PassedSockets::none());
         }
         let count = std::env::var("LISTEN_FDS").ok().and_then(|count| count.parse().ok());
         if count.is_some_and(|count: usize| count > MOST) {
@@ -102,14 +102,14 @@ mod unix {
         // none of the variables anyway, but a few that it needs.
         let mut handed = ListenFd::from_env();
         let sockets = (0..handed.len()).map(|at| one(&mut handed, at));
-        Ok(Given { sockets: sockets.collect::<Result<_, _>>()? })
+        Ok(PassedSockets { sockets: sockets.collect::<Result<_, _>>()? })
     }
 
     pub(super) fn is_for(pid: Option<&str>, own: u32) -> bool {
         pid.and_then(|pid| pid.parse::<u32>().ok()) == Some(own)
     }
 
-    fn one(handed: &mut ListenFd, at: usize) -> Result<GivenSocket, StartError> {
+    fn one(handed: &mut ListenFd, at: usize) -> Result<PassedSocket, StartError> {
         let number = at + 1;
         let stream = |what: io::Error| {
             let text = format!("socket {number} from the service manager cannot be served: {what}");
@@ -118,7 +118,7 @@ mod unix {
         if let Ok(Some(listener)) = handed.take_tcp_listener(at) {
             listens(&listener, number)?;
             let place = Listen::Tcp(listener.local_addr().map_err(stream)?);
-            return Ok(GivenSocket { place, open: GivenListener::Tcp(listener) });
+            return Ok(PassedSocket { place, open: PassedListener::Tcp(listener) });
         }
         let Some(listener) = handed.take_unix_listener(at).map_err(stream)? else {
             return Err(stream(io::ErrorKind::NotFound.into()));
@@ -133,9 +133,9 @@ mod unix {
             ));
         };
         private(path)?;
-        Ok(GivenSocket {
+        Ok(PassedSocket {
             place: Listen::Unix(path.to_path_buf()),
-            open: GivenListener::Unix(listener),
+            open: PassedListener::Unix(listener),
         })
     }
 
@@ -176,7 +176,7 @@ mod unix {
         use super::*;
 
         #[test]
-        fn only_what_is_meant_for_us_is_taken() {
+        fn only_sockets_for_this_process_are_taken() {
             assert!(is_for(Some("7"), 7));
             for pid in [None, Some(""), Some("8"), Some("7x"), Some("-7")] {
                 assert!(!is_for(pid, 7), "{pid:?}");

@@ -26,7 +26,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::client::Io;
+use super::client::ClientIo;
 
 /// A client that is behind takes this much in the time that it has, or is cut. The slowest
 /// lines carry more; a client that takes a byte now and then does not.
@@ -42,7 +42,7 @@ const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 
 /// All that one connection's client has to take.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(super) struct ReadProgress {
     stall: Duration,
     /// Its client is given up.
     cut: AtomicBool,
@@ -104,7 +104,7 @@ impl StallClock {
     }
 }
 
-impl Progress {
+impl ReadProgress {
     pub(super) fn new(stall: Duration) -> Arc<Self> {
         let stall = stall.min(LONGEST);
         Arc::new(Self {
@@ -116,8 +116,8 @@ impl Progress {
     }
 
     /// Watches what is written to the connection itself.
-    pub(super) fn watch(self: &Arc<Self>, io: Box<dyn Io>) -> Watched {
-        Watched { io, progress: Arc::clone(self) }
+    pub(super) fn watch(self: &Arc<Self>, io: Box<dyn ClientIo>) -> WatchedIo {
+        WatchedIo { io, progress: Arc::clone(self) }
     }
 
     /// Watches an answer. `kept` is dropped with its last byte.
@@ -155,12 +155,12 @@ impl Progress {
 // === the connection ===
 
 /// A connection that knows whether its client reads.
-pub(super) struct Watched {
-    io: Box<dyn Io>,
-    progress: Arc<Progress>,
+pub(super) struct WatchedIo {
+    io: Box<dyn ClientIo>,
+    progress: Arc<ReadProgress>,
 }
 
-impl Watched {
+impl WatchedIo {
     fn wrote(&self, polled: &Poll<io::Result<usize>>, offered: usize) {
         let mut clock = self.progress.connection.0.lock();
         match polled {
@@ -171,7 +171,7 @@ impl Watched {
     }
 }
 
-impl Drop for Watched {
+impl Drop for WatchedIo {
     fn drop(&mut self) {
         let progress = &self.progress;
         // A WebSocket has a clock of its own.
@@ -184,7 +184,7 @@ impl Drop for Watched {
     }
 }
 
-impl AsyncRead for Watched {
+impl AsyncRead for WatchedIo {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -194,7 +194,7 @@ impl AsyncRead for Watched {
     }
 }
 
-impl AsyncWrite for Watched {
+impl AsyncWrite for WatchedIo {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -17,7 +17,7 @@ use crate::{
     config::Config,
     server::{
         client::{ClientHost, ClientLimits, client},
-        connections::Crowd,
+        connections::Connections,
     },
     shutdown::Shutdown,
     tasks::Tasks,
@@ -30,7 +30,7 @@ const PAGE: Bytes = Bytes::from_static(&[b'x'; 1 << 20]);
 /// A connection that is served, and the other end of it.
 struct Served {
     io: DuplexStream,
-    crowd: Arc<Crowd>,
+    crowd: Arc<Connections>,
     ended: JoinHandle<()>,
 }
 
@@ -55,7 +55,7 @@ async fn serve(router: Router, room: usize) -> Served {
         shutdown: Shutdown::new(),
         executor: Tasks::new().executor("client stream"),
     };
-    let crowd = Crowd::new(1);
+    let crowd = Connections::new(1);
     let member = crowd.enter().await.unwrap();
     let (io, server) = duplex(room);
     let ended = Tasks::new().spawn("test", client(Box::new(server), host, member));
@@ -85,7 +85,7 @@ fn assert_stalled(took: Duration) {
 
 /// It answers pings, so that only its answer shows that it does not read.
 #[tokio::test(start_paused = true)]
-async fn an_http2_client_without_a_window_loses_its_connection() {
+async fn http2_client_without_a_window_is_disconnected() {
     let mut served = serve(router(), 1 << 20).await;
     let (io, _) = duplex(1);
     let io = std::mem::replace(&mut served.io, io);
@@ -101,7 +101,7 @@ async fn an_http2_client_without_a_window_loses_its_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_http2_client_that_takes_a_byte_now_and_then_loses_its_connection() {
+async fn http2_client_that_reads_too_slowly_is_disconnected() {
     let mut served = serve(router(), 1 << 20).await;
     let (io, _) = duplex(1);
     let io = std::mem::replace(&mut served.io, io);
@@ -121,14 +121,14 @@ async fn an_http2_client_that_takes_a_byte_now_and_then_loses_its_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_http1_client_that_does_not_read_loses_its_connection() {
+async fn http1_client_that_does_not_read_is_disconnected() {
     let mut served = serve(router(), 1024).await;
     served.io.write_all(b"GET /page HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     assert_stalled(closed(served).await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_reads_slowly_gets_all_of_it() {
+async fn slow_client_above_the_minimum_rate_gets_everything() {
     let mut served = serve(router(), 1024).await;
     served.io.write_all(b"GET /page HTTP/1.0\r\nhost: localhost\r\n\r\n").await.unwrap();
     let (mut piece, mut got) = ([0; 1024], 0);
@@ -144,7 +144,7 @@ async fn a_client_that_reads_slowly_gets_all_of_it() {
 
 /// A stream whose model thinks for hours is silent but for comments.
 #[tokio::test(start_paused = true)]
-async fn a_quiet_stream_stays_for_as_long_as_it_is_read() {
+async fn silent_stream_stays_open_while_it_is_read() {
     let mut served = serve(router(), 1 << 20).await;
     served.io.write_all(b"GET /quiet HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     let reader = async {
@@ -174,7 +174,7 @@ async fn a_quiet_stream_stays_for_as_long_as_it_is_read() {
 
 /// As `/docs` to clients that open a hundred streams and no window.
 #[tokio::test(start_paused = true)]
-async fn few_streams_without_a_key_are_answered_at_once() {
+async fn concurrent_streams_without_a_key_are_limited() {
     async fn page(ConnectionHandle(line): ConnectionHandle) -> Response {
         let permit = line.keyless().await.unwrap();
         let mut response = PAGE.into_response();

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_made_where_nobody_else_gets() {
+    fn unix_socket_is_created_in_a_private_folder() {
         let folder = tempfile::tempdir().unwrap();
         let hidden = hideout(folder.path()).unwrap();
         let mode = fs::metadata(hidden.path()).unwrap().permissions().mode();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_is_ours_alone_and_goes_with_us() {
+    async fn unix_socket_is_private_and_removed_at_the_end() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ibeam.sock");
         let socket = UnixSocket::bind(&path).await.unwrap();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_left_behind_is_replaced_and_nothing_else_is() {
+    async fn only_a_stale_socket_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ibeam.sock");
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
@@ -189,7 +189,7 @@ mod tests {
 
     /// Whoever comes second must not take the first one's name away in silence.
     #[tokio::test(start_paused = true)]
-    async fn two_that_start_at_once_do_so_one_after_the_other() {
+    async fn concurrent_starts_are_serialized() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ibeam.sock");
         let locked = File::open(folder.path()).unwrap();
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_folder_that_stays_locked_keeps_nobody_from_starting() {
+    async fn locked_folder_does_not_prevent_the_start() {
         let folder = tempfile::tempdir().unwrap();
         let locked = File::open(folder.path()).unwrap();
         locked.lock().unwrap();

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{leg_index::LegIndex, registry::Registry, retries::Retries};
 use crate::{
-    auth::Tokens, checks::Checks, counter::Counter, driver::AnyDriver, large::LargeWork,
+    auth::AccessTokens, checks::SchemaChecks, counter::Counter, driver::AnyDriver, large::LargeWork,
     limits::TurnSlots, tasks::Tasks,
 };
 
@@ -26,7 +26,7 @@ pub struct Patience {
 #[derive(Debug)]
 pub(crate) struct Hub {
     pub(crate) driver: AnyDriver,
-    pub(crate) tokens: Tokens,
+    pub(crate) tokens: AccessTokens,
     pub(crate) patience: Patience,
     pub(crate) registry: Registry,
     pub(crate) leg_index: LegIndex,
@@ -38,7 +38,7 @@ pub(crate) struct Hub {
     /// Once cancelled, no turn is parked any more.
     pub(crate) drain: CancellationToken,
     pub(crate) counter: Counter,
-    pub(crate) checks: Checks,
+    pub(crate) checks: SchemaChecks,
     pub(crate) large_work: LargeWork,
     pub(crate) tasks: Tasks,
 }

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     clock,
-    store::{Conversation, Scope, Store},
+    store::{Scope, Store, StoredConversation},
 };
 
 /// Writes one conversation to the store, leg by leg, and holds the claim on it.
@@ -56,7 +56,7 @@ impl ConversationWriter {
         claim: ConversationClaim,
         session: SessionId,
         outline: &RequestOutline,
-        before: Option<&Conversation>,
+        before: Option<&StoredConversation>,
     ) -> Self {
         let fingerprint = before.map(|before| before.fingerprint);
         Self {
@@ -119,7 +119,7 @@ impl ConversationWriter {
             // older one is better than none.
             checkpoint.clone_from(&self.base);
         }
-        let conversation = Conversation {
+        let conversation = StoredConversation {
             scope: self.scope,
             id: id.clone(),
             session: Some(self.session),

@@ -14,7 +14,7 @@ impl Store {
 }
 
 #[tokio::test]
-async fn an_old_broken_file_is_deleted() {
+async fn old_damaged_file_is_deleted() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
     let (old, new) = (with(&path, ".broken"), with(&path, ".broken-wal"));
@@ -30,7 +30,7 @@ async fn an_old_broken_file_is_deleted() {
 }
 
 #[tokio::test]
-async fn a_broken_file_is_moved_aside() {
+async fn damaged_file_is_moved_aside() {
     let (_dir, path) = place();
     std::fs::create_dir(path.parent().unwrap()).unwrap();
     let broken = with(&path, ".broken");
@@ -46,7 +46,7 @@ async fn a_broken_file_is_moved_aside() {
 }
 
 #[tokio::test]
-async fn a_file_that_breaks_later_is_moved_aside_too() {
+async fn file_damaged_while_open_is_moved_aside() {
     let (_dir, path) = place();
     let store = open(&path);
     for n in 0..50 {
@@ -81,7 +81,7 @@ async fn damaged(path: &Path) {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_new_file_of_another_process_is_opened_and_not_moved_away() {
+async fn new_file_of_another_process_is_opened() {
     let (_dir, path) = place();
     let [first, second] = [open(&path), open(&path)];
     let seen = file::FileId::at(&path);
@@ -102,7 +102,7 @@ async fn a_new_file_of_another_process_is_opened_and_not_moved_away() {
 }
 
 #[test]
-fn a_broken_file_is_replaced_once_by_all_that_open_it() {
+fn damaged_file_is_replaced_once_by_concurrent_processes() {
     let (_dir, path) = place();
     std::fs::create_dir(path.parent().unwrap()).unwrap();
     let text = "this is not a database ".repeat(500);
@@ -144,7 +144,7 @@ async fn two_stores_share_the_replacement_of_a_damaged_file() {
 /// Another user may have put it there, where the folder is open to others.
 #[cfg(unix)]
 #[tokio::test]
-async fn a_lock_that_is_a_link_is_not_followed() {
+async fn linked_lock_file_is_not_followed() {
     let (dir, path) = place();
     std::fs::create_dir(path.parent().unwrap()).unwrap();
     let text = "this is not a database ".repeat(500);
@@ -159,7 +159,7 @@ async fn a_lock_that_is_a_link_is_not_followed() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_store_follows_the_file_that_replaced_its_own() {
+async fn store_follows_a_replaced_file() {
     let (_dir, path) = place();
     let [first, second] = [open(&path), open(&path)];
     first.find_broken().await;

@@ -9,12 +9,12 @@ use super::{StoreLimits, vault::seconds};
 
 /// All of them, at one look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Clocks {
+pub(super) struct RetentionClocks {
     pub(super) conversations: RetentionClock,
     pub(super) responses: RetentionClock,
 }
 
-impl Clocks {
+impl RetentionClocks {
     /// Reads them, `ran` after the last look of this process.
     pub(super) fn read(
         connection: &Connection,

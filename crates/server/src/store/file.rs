@@ -18,7 +18,7 @@ use tracing::warn;
 
 use super::{
     StoreError,
-    schema::{self, Owner},
+    schema::{self, FileOwner},
 };
 use crate::files::{FileError, lock, private};
 
@@ -38,7 +38,7 @@ const LOG_BYTES: i64 = 16 << 20;
 
 /// Why a file is not used.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unfit {
+pub(super) enum UnusableFile {
     #[error("{0}")]
     Io(#[from] io::Error),
     #[error("{0}")]
@@ -55,7 +55,7 @@ pub(super) enum Unfit {
     Lock(#[from] FileError),
 }
 
-impl From<rusqlite::Error> for Unfit {
+impl From<rusqlite::Error> for UnusableFile {
     fn from(error: rusqlite::Error) -> Self {
         Self::Store(error.into())
     }
@@ -85,23 +85,23 @@ impl FileId {
 
 /// A connection, and the file that it has open.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct OpenedStore {
     pub(super) connection: Connection,
     pub(super) id: Option<FileId>,
 }
 
 /// Opens the file, if need be a new one. A broken one is moved aside, once.
-pub(super) fn open(path: &Path) -> Result<Opened, Unfit> {
+pub(super) fn open(path: &Path) -> Result<OpenedStore, UnusableFile> {
     let (id, outcome) = connect_patiently(path);
     match outcome {
-        Err(Unfit::Store(error)) if error.is_corrupt() => replace(path, id),
-        outcome => Ok(Opened { connection: outcome?, id }),
+        Err(UnusableFile::Store(error)) if error.is_corrupt() => replace(path, id),
+        outcome => Ok(OpenedStore { connection: outcome?, id }),
     }
 }
 
 /// Moves the file to `<name>.broken` and opens a new one, unless another process has done so
 /// since `broken` was seen: then its new file is opened.
-pub(super) fn replace(path: &Path, broken: Option<FileId>) -> Result<Opened, Unfit> {
+pub(super) fn replace(path: &Path, broken: Option<FileId>) -> Result<OpenedStore, UnusableFile> {
     // The lock's own file stays: another process may be waiting for it.
     let _lock = lock::acquire_blocking(&beside(path, ".lock"), LOCK_WAIT)?;
     if broken.is_some() && broken == FileId::at(path) {
@@ -109,16 +109,16 @@ pub(super) fn replace(path: &Path, broken: Option<FileId>) -> Result<Opened, Unf
     }
     match connect_patiently(path) {
         // What the other process put there is broken as well.
-        (id, Err(Unfit::Store(error))) if error.is_corrupt() && id == FileId::at(path) => {
+        (id, Err(UnusableFile::Store(error))) if error.is_corrupt() && id == FileId::at(path) => {
             move_aside(path)?;
             let (id, outcome) = connect_patiently(path);
-            Ok(Opened { connection: outcome?, id })
+            Ok(OpenedStore { connection: outcome?, id })
         }
-        (id, outcome) => Ok(Opened { connection: outcome?, id }),
+        (id, outcome) => Ok(OpenedStore { connection: outcome?, id }),
     }
 }
 
-fn move_aside(path: &Path) -> Result<(), Unfit> {
+fn move_aside(path: &Path) -> Result<(), UnusableFile> {
     let broken = beside(path, ".broken");
     std::fs::rename(path, &broken)?;
     // They belong to the file that was moved, and would be taken for the new one's.
@@ -142,7 +142,7 @@ fn wait(milliseconds: u64) {
 
 /// Opens the file and says which one it is. Tries again while others are opening or replacing
 /// it, too.
-fn connect_patiently(path: &Path) -> (Option<FileId>, Result<Connection, Unfit>) {
+fn connect_patiently(path: &Path) -> (Option<FileId>, Result<Connection, UnusableFile>) {
     let try_once = || {
         if let Err(error) = make_private(path) {
             return (None, true, Err(error));
@@ -153,7 +153,7 @@ fn connect_patiently(path: &Path) -> (Option<FileId>, Result<Connection, Unfit>)
     };
     let (mut id, mut same, mut outcome) = try_once();
     for pause in PAUSES {
-        let busy = matches!(&outcome, Err(Unfit::Store(error)) if error.is_busy());
+        let busy = matches!(&outcome, Err(UnusableFile::Store(error)) if error.is_busy());
         // Moved away between being made and being opened.
         let gone = outcome.is_err() && !path.exists();
         if same && !busy && !gone {
@@ -198,20 +198,20 @@ pub(super) fn bytes(path: &Path) -> u64 {
     length(path) + length(&beside(path, "-wal"))
 }
 
-fn connect(path: &Path) -> Result<Connection, Unfit> {
+fn connect(path: &Path) -> Result<Connection, UnusableFile> {
     // No `SQLITE_OPEN_URI`: a path is a path, whatever it begins with.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY)?;
     match schema::owner(&connection)? {
-        Owner::Us => {}
+        FileOwner::Us => {}
         // Has a say only while the file is empty, so it comes first.
-        Owner::Nobody => connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?,
-        Owner::Later => return Err(Unfit::Later),
-        Owner::Another => return Err(Unfit::Foreign),
+        FileOwner::Nobody => connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?,
+        FileOwner::Later => return Err(UnusableFile::Later),
+        FileOwner::Another => return Err(UnusableFile::Foreign),
     }
     if connection.is_readonly(rusqlite::MAIN_DB)? {
-        return Err(Unfit::ReadOnly);
+        return Err(UnusableFile::ReadOnly);
     }
     // Where several begin with a new file at once, SQLite refuses this without waiting;
     // [`open`] then begins again.
@@ -233,12 +233,12 @@ pub(super) fn set_up(connection: &mut Connection) -> rusqlite::Result<()> {
 
 /// Makes sure that the file is there, and that other users cannot read it: SQLite gives its
 /// companions the mode that it finds on the file.
-fn make_private(path: &Path) -> Result<(), Unfit> {
+fn make_private(path: &Path) -> Result<(), UnusableFile> {
     match std::fs::metadata(path) {
         // It is not opened here: closing it would take away the locks that another
         // connection of this process has on it.
         Ok(meta) if meta.is_file() => return Ok(restrict(path, &meta)?),
-        Ok(_) => return Err(Unfit::NoFile),
+        Ok(_) => return Err(UnusableFile::NoFile),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error.into()),
     }

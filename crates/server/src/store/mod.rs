@@ -24,8 +24,8 @@ use ibeam_core::{
 };
 use tokio::sync::Mutex;
 
-pub use self::responses::{Link, NoChain, StoredResponse};
-use self::vault::{Gauges, Vault};
+pub use self::responses::{ChainError, ChainLink, StoredResponse};
+use self::vault::{StoreDatabase, StoreGauges};
 use crate::{clock, tasks::Tasks};
 
 /// Saving more than this needs much memory for a moment.
@@ -52,7 +52,7 @@ pub struct ResponseLimits {
 
 /// What is kept of one conversation, apart from its blobs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Conversation {
+pub struct StoredConversation {
     pub scope: Scope,
     /// The id that the backend knows it by.
     pub id: String,
@@ -108,8 +108,8 @@ impl StoreError {
 /// The handle. Clones share one connection.
 #[derive(Clone, Debug)]
 pub struct Store {
-    vault: Arc<Mutex<Vault>>,
-    gauges: Arc<Gauges>,
+    vault: Arc<Mutex<StoreDatabase>>,
+    gauges: Arc<StoreGauges>,
     tasks: Tasks,
 }
 
@@ -134,7 +134,7 @@ impl Store {
         tasks: &Tasks,
         now_unix: u64,
     ) -> Result<Self, StoreError> {
-        let vault = Vault::open(path, limits, now_unix)?;
+        let vault = StoreDatabase::open(path, limits, now_unix)?;
         let gauges = Arc::clone(vault.gauges());
         Ok(Self { vault: Arc::new(Mutex::new(vault)), gauges, tasks: tasks.clone() })
     }
@@ -147,12 +147,12 @@ impl Store {
     /// What is kept is as it was before.
     pub async fn save(
         &self,
-        conversation: Conversation,
+        conversation: StoredConversation,
         new_blobs: Vec<(Bytes, Bytes)>,
         now_unix: u64,
     ) -> Result<(), StoreError> {
         let bytes: usize = new_blobs.iter().map(|(_, data)| data.len()).sum();
-        let save = move |vault: &mut Vault| vault.save(&conversation, &new_blobs, now_unix);
+        let save = move |vault: &mut StoreDatabase| vault.save(&conversation, &new_blobs, now_unix);
         self.run_sized(bytes, save).await
     }
 
@@ -164,7 +164,7 @@ impl Store {
         &self,
         scope: Scope,
         fingerprint: Fingerprint,
-    ) -> Result<Vec<Conversation>, StoreError> {
+    ) -> Result<Vec<StoredConversation>, StoreError> {
         self.run(move |vault| Ok(tables::by_fingerprint(vault.connection(), scope, fingerprint)?))
             .await
     }
@@ -179,7 +179,7 @@ impl Store {
         scope: Scope,
         name: &str,
         preferred: Option<[u8; 32]>,
-    ) -> Result<Vec<Conversation>, StoreError> {
+    ) -> Result<Vec<StoredConversation>, StoreError> {
         let name = name.to_owned();
         self.run(move |vault| Ok(tables::by_name(vault.connection(), scope, &name, preferred)?))
             .await
@@ -193,7 +193,7 @@ impl Store {
         &self,
         scope: Scope,
         session: SessionId,
-    ) -> Result<Option<Conversation>, StoreError> {
+    ) -> Result<Option<StoredConversation>, StoreError> {
         self.run(move |vault| Ok(tables::by_session(vault.connection(), scope, session)?)).await
     }
 
@@ -222,7 +222,7 @@ impl Store {
 
     async fn run<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Vault) -> Result<T, StoreError> + Send + 'static,
+        work: impl FnOnce(&mut StoreDatabase) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         self.run_sized(0, work).await
     }
@@ -231,7 +231,7 @@ impl Store {
     async fn run_sized<T: Send + 'static>(
         &self,
         bytes: usize,
-        work: impl FnOnce(&mut Vault) -> Result<T, StoreError> + Send + 'static,
+        work: impl FnOnce(&mut StoreDatabase) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let mut vault = Arc::clone(&self.vault).lock_owned().await;
         let work = move || {

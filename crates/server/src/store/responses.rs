@@ -5,9 +5,9 @@ use tracing::warn;
 
 use super::{
     ResponseLimits, Scope, Store, StoreError,
-    clocks::Clocks,
+    clocks::RetentionClocks,
     tables,
-    vault::{PAGES_AT_ONCE, Vault, seconds},
+    vault::{PAGES_AT_ONCE, StoreDatabase, seconds},
 };
 
 /// The longest chain of responses. Far more than a client makes
@@ -41,29 +41,31 @@ impl StoredResponse {
 
     /// # Errors
     /// It failed, so it cannot be continued.
-    pub fn check(&self) -> Result<(), NoChain> {
+    pub fn check(&self) -> Result<(), ChainError> {
         match self.status.as_str() {
             "completed" | "incomplete" => Ok(()),
-            status => Err(NoChain::Unfinished { id: self.id.clone(), status: status.to_owned() }),
+            status => {
+                Err(ChainError::Unfinished { id: self.id.clone(), status: status.to_owned() })
+            }
         }
     }
 
     #[must_use]
-    pub fn link(&self) -> Link {
-        Link { input: self.input.clone(), output: self.output.clone() }
+    pub fn link(&self) -> ChainLink {
+        ChainLink { input: self.input.clone(), output: self.output.clone() }
     }
 }
 
 /// One step of a conversation that is linked by ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct ChainLink {
     pub input: String,
     pub output: String,
 }
 
 /// Why the earlier conversation is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NoChain {
+pub enum ChainError {
     /// There is no response with that id, or not any more.
     Missing(String),
     /// It failed, so it cannot be continued.
@@ -116,7 +118,7 @@ impl Store {
         id: &str,
         most_bytes: usize,
         now_unix: u64,
-    ) -> Result<Result<Vec<Link>, NoChain>, StoreError> {
+    ) -> Result<Result<Vec<ChainLink>, ChainError>, StoreError> {
         let id = id.to_owned();
         self.run(move |vault| {
             let retention = vault.response_limits().retention;
@@ -144,7 +146,7 @@ impl Store {
     }
 }
 
-impl Vault {
+impl StoreDatabase {
     fn save_response(
         &mut self,
         scope: Scope,
@@ -169,7 +171,7 @@ impl Vault {
     }
 
     /// What was used before this is not found any more.
-    fn oldest_response(&self, clocks: Clocks) -> i64 {
+    fn oldest_response(&self, clocks: RetentionClocks) -> i64 {
         seconds(clocks.responses.oldest(self.response_limits().retention))
     }
 }
@@ -236,13 +238,13 @@ fn chain(
     (scope, id): (Scope, String),
     (oldest, now): (i64, i64),
     most_bytes: usize,
-) -> rusqlite::Result<Result<Vec<Link>, NoChain>> {
+) -> rusqlite::Result<Result<Vec<ChainLink>, ChainError>> {
     let mut links = Vec::new();
     let mut left = most_bytes;
     let mut next = Some(id);
     while let Some(id) = next {
         let Some(found) = find(connection, SAID, (scope, &id), oldest)? else {
-            return Ok(Err(NoChain::Missing(id)));
+            return Ok(Err(ChainError::Missing(id)));
         };
         if let Err(unfinished) = found.check() {
             return Ok(Err(unfinished));
@@ -250,12 +252,12 @@ fn chain(
         let size = found.input.len() + found.output.len();
         match left.checked_sub(size) {
             Some(rest) if links.len() < LINKS => left = rest,
-            _ => return Ok(Err(NoChain::TooLong)),
+            _ => return Ok(Err(ChainError::TooLong)),
         }
         // A continued conversation keeps its beginning.
         let sql = "UPDATE responses SET used = ?3 WHERE scope = ?1 AND id = ?2 AND used < ?3";
         connection.execute(sql, params![scope, id, now])?;
-        links.push(Link { input: found.input, output: found.output });
+        links.push(ChainLink { input: found.input, output: found.output });
         next = found.previous;
     }
     links.reverse();

@@ -4,7 +4,7 @@ use ibeam_core::history::Fingerprint;
 
 use super::*;
 use crate::{
-    store::{Conversation, StoreLimits},
+    store::{StoreLimits, StoredConversation},
     tasks::Tasks,
 };
 
@@ -39,7 +39,7 @@ async fn ids(store: &Store, now: u64, all: &[&str]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_response_is_found_by_its_owner_until_it_is_deleted() {
+async fn response_is_found_by_its_owner_until_deleted() {
     let store = store(10, 1 << 20);
     let one = response("one", None);
     store.save_response(ME, one.clone(), NOW).await.unwrap();
@@ -67,7 +67,7 @@ async fn chain_is_returned_in_order_and_kept_while_used() {
     assert_eq!(ids(&store, later, &["one", "two", "beside", "new"]).await, ["one", "two", "new"]);
     assert_eq!(
         store.chain(YOU, "two", 1000, later).await.unwrap(),
-        Err(NoChain::Missing("two".to_owned()))
+        Err(ChainError::Missing("two".to_owned()))
     );
 }
 
@@ -90,14 +90,14 @@ async fn chain_with_a_gap_or_failure_is_refused() {
     store.save_response(ME, failed, NOW).await.unwrap();
     assert_eq!(
         store.chain(ME, "two", 1000, NOW).await.unwrap(),
-        Err(NoChain::Missing("one".to_owned()))
+        Err(ChainError::Missing("one".to_owned()))
     );
     assert_eq!(
         store.chain(ME, "bad", 1000, NOW).await.unwrap(),
-        Err(NoChain::Unfinished { id: "bad".to_owned(), status: "failed".to_owned() })
+        Err(ChainError::Unfinished { id: "bad".to_owned(), status: "failed".to_owned() })
     );
     store.save_response(ME, response("one", None), NOW).await.unwrap();
-    assert_eq!(store.chain(ME, "two", 10, NOW).await.unwrap(), Err(NoChain::TooLong));
+    assert_eq!(store.chain(ME, "two", 10, NOW).await.unwrap(), Err(ChainError::TooLong));
 }
 
 /// It can only come from a damaged file, and must not hang.
@@ -106,7 +106,7 @@ async fn cyclic_chain_ends() {
     let store = store(10, 1 << 20);
     store.save_response(ME, response("one", Some("two")), NOW).await.unwrap();
     store.save_response(ME, response("two", Some("one")), NOW).await.unwrap();
-    assert_eq!(store.chain(ME, "one", 1 << 30, NOW).await.unwrap(), Err(NoChain::TooLong));
+    assert_eq!(store.chain(ME, "one", 1 << 30, NOW).await.unwrap(), Err(ChainError::TooLong));
 }
 
 #[tokio::test]
@@ -149,7 +149,7 @@ async fn expired_responses_are_deleted_at_the_start() {
 }
 
 #[tokio::test]
-async fn a_jump_of_the_clock_deletes_no_response() {
+async fn clock_jump_deletes_no_response() {
     let store = store(10, 1 << 20);
     store.save_response(ME, response("one", None), NOW).await.unwrap();
     for now in [NOW + 2 * DAY, NOW + 9000 * DAY, NOW] {
@@ -165,7 +165,7 @@ async fn responses_do_not_evict_conversations() {
     let responses = ResponseLimits { retention: day, count: 100, bytes: 1 << 20 };
     let limits = StoreLimits { retention: day, bytes: 200 << 10, responses };
     let store = Store::open(None, limits, &Tasks::new()).unwrap();
-    let talk = |id: &str| Conversation {
+    let talk = |id: &str| StoredConversation {
         scope: ME,
         id: id.to_owned(),
         session: None,

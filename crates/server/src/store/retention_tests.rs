@@ -41,7 +41,7 @@ async fn expired_conversations_are_deleted_at_the_start_and_on_saves() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_jump_of_the_clock_deletes_nothing() {
+async fn clock_jump_deletes_no_conversation() {
     let day = DAY.as_secs();
     for jump in [8 * day, 400 * day, 20_000 * day] {
         let (_dir, path) = place();
@@ -84,7 +84,7 @@ async fn expiry_works_on_a_machine_that_is_rarely_on() {
 }
 
 #[tokio::test]
-async fn a_jump_before_an_upgrade_deletes_nothing() {
+async fn clock_jump_before_an_upgrade_deletes_nothing() {
     let (_dir, path) = place();
     let store = open_at(&path, NOW);
     store.save(bare("one"), Vec::new(), NOW).await.unwrap();

@@ -94,7 +94,7 @@ const PAUSES: &str = "
 
 /// Whose file it is.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Owner {
+pub(super) enum FileOwner {
     /// Nothing is in it yet.
     Nobody,
     Us,
@@ -105,17 +105,17 @@ pub(super) enum Owner {
 
 /// Looks, and changes nothing. All of it at one moment: another process may be taking
 /// the steps just now, and half of them would look like another program's file.
-pub(super) fn owner(connection: &Connection) -> rusqlite::Result<Owner> {
+pub(super) fn owner(connection: &Connection) -> rusqlite::Result<FileOwner> {
     let moment = connection.unchecked_transaction()?;
     let number = |sql: &str| moment.query_row(sql, [], |row| row.get::<_, i64>(0));
     let version = version(&moment)?;
     let application = number("PRAGMA application_id")?;
     let empty = number("SELECT count(*) FROM sqlite_schema")? == 0;
     Ok(match application {
-        APPLICATION if usize::try_from(version).is_ok_and(|n| n <= STEPS.len()) => Owner::Us,
-        APPLICATION => Owner::Later,
-        0 if version == 0 && empty => Owner::Nobody,
-        _ => Owner::Another,
+        APPLICATION if usize::try_from(version).is_ok_and(|n| n <= STEPS.len()) => FileOwner::Us,
+        APPLICATION => FileOwner::Later,
+        0 if version == 0 && empty => FileOwner::Nobody,
+        _ => FileOwner::Another,
     })
 }
 

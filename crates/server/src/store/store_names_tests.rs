@@ -4,10 +4,10 @@ use super::*;
 
 /// A client asks for titles under the name of its conversation, and there may be many.
 #[tokio::test]
-async fn of_one_name_those_with_the_preferred_setup_come_first() {
+async fn preferred_setup_comes_first_among_equal_names() {
     let store = memory();
     store.save(talk("one"), Vec::new(), unix_seconds()).await.unwrap();
-    let title = |id: &str| Conversation { setup: [9; 32], session: None, ..talk(id) };
+    let title = |id: &str| StoredConversation { setup: [9; 32], session: None, ..talk(id) };
     for n in 0..9 {
         store.save(title(&n.to_string()), Vec::new(), unix_seconds()).await.unwrap();
     }
@@ -19,7 +19,7 @@ async fn of_one_name_those_with_the_preferred_setup_come_first() {
 
 /// The file of an earlier version, which kept how a client used to ask.
 #[tokio::test]
-async fn a_file_of_an_earlier_version_is_still_used() {
+async fn file_of_an_earlier_version_is_migrated() {
     let (_dir, path) = place();
     let store = open(&path);
     store.save(talk("one"), Vec::new(), unix_seconds()).await.unwrap();

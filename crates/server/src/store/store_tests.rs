@@ -43,8 +43,8 @@ fn session(byte: u8) -> SessionId {
 }
 
 /// A conversation with something in every field.
-fn talk(id: &str) -> Conversation {
-    Conversation {
+fn talk(id: &str) -> StoredConversation {
+    StoredConversation {
         scope: ME,
         id: id.to_owned(),
         session: Some(session(7)),
@@ -60,15 +60,21 @@ fn talk(id: &str) -> Conversation {
     }
 }
 
-fn bare(id: &str) -> Conversation {
-    Conversation { session: None, name: None, checkpoint: None, calls: Vec::new(), ..talk(id) }
+fn bare(id: &str) -> StoredConversation {
+    StoredConversation {
+        session: None,
+        name: None,
+        checkpoint: None,
+        calls: Vec::new(),
+        ..talk(id)
+    }
 }
 
 fn blob(id: &str, size: usize) -> (Bytes, Bytes) {
     (Bytes::copy_from_slice(id.as_bytes()), Bytes::from(vec![b'x'; size]))
 }
 
-fn ids(found: &[Conversation]) -> Vec<&str> {
+fn ids(found: &[StoredConversation]) -> Vec<&str> {
     found.iter().map(|conversation| conversation.id.as_str()).collect()
 }
 
@@ -77,13 +83,13 @@ impl Store {
         self.run(move |vault| Ok(vault.connection().execute_batch(sql)?)).await.unwrap();
     }
 
-    async fn all(&self) -> Vec<Conversation> {
+    async fn all(&self) -> Vec<StoredConversation> {
         self.by_fingerprint(ME, Fingerprint([4; 32])).await.unwrap()
     }
 }
 
 #[tokio::test]
-async fn what_is_saved_is_found_by_each_of_its_names() {
+async fn saved_conversation_is_found_by_each_key() {
     let store = memory();
     let empty = (Bytes::from_static(b"\x00"), Bytes::new());
     let blobs = vec![blob("a", 3), empty];
@@ -115,7 +121,7 @@ async fn conversations_are_separated_by_owner() {
     assert_eq!(store.by_session(YOU, session(7)).await.unwrap(), None);
     assert_eq!(store.blobs(YOU, "one").await.unwrap(), []);
     store.forget(YOU, "one").await.unwrap();
-    let theirs = Conversation { scope: YOU, ..bare("one") };
+    let theirs = StoredConversation { scope: YOU, ..bare("one") };
     store.save(theirs.clone(), vec![blob("b", 1)], unix_seconds()).await.unwrap();
 
     assert_eq!(store.all().await, [talk("one")]);
@@ -124,10 +130,10 @@ async fn conversations_are_separated_by_owner() {
 }
 
 #[tokio::test]
-async fn a_second_save_replaces_the_first_and_adds_to_its_blobs() {
+async fn second_save_replaces_the_row_and_adds_blobs() {
     let store = memory();
     store.save(talk("one"), vec![blob("a", 3), blob("b", 3)], unix_seconds()).await.unwrap();
-    let later = Conversation { fingerprint: Fingerprint([6; 32]), ..bare("one") };
+    let later = StoredConversation { fingerprint: Fingerprint([6; 32]), ..bare("one") };
     store.save(later.clone(), vec![blob("b", 9), blob("c", 3)], unix_seconds()).await.unwrap();
 
     assert_eq!(store.all().await, []);
@@ -139,7 +145,7 @@ async fn a_second_save_replaces_the_first_and_adds_to_its_blobs() {
 }
 
 #[tokio::test]
-async fn the_newest_come_first_and_eight_are_enough() {
+async fn newest_eight_conversations_are_returned() {
     let store = memory();
     let now = unix_seconds();
     for n in 0..10 {
@@ -166,7 +172,7 @@ async fn deleting_a_conversation_deletes_its_blobs() {
 }
 
 #[tokio::test]
-async fn a_file_is_read_again_after_an_orderly_end() {
+async fn file_is_readable_after_an_orderly_shutdown() {
     let (_dir, path) = place();
     let store = open(&path);
     store.save(talk("one"), vec![blob("a", 3)], unix_seconds()).await.unwrap();
@@ -183,7 +189,7 @@ async fn a_file_is_read_again_after_an_orderly_end() {
 
 /// What the files are after `kill -9`: everything written, nothing closed.
 #[tokio::test]
-async fn a_file_is_read_again_after_a_sudden_end() {
+async fn file_is_readable_after_a_crash() {
     let (dir, path) = place();
     let store = open(&path);
     store.save(talk("one"), vec![blob("a", 3)], unix_seconds()).await.unwrap();
@@ -231,7 +237,7 @@ async fn oldest_conversations_are_evicted_beyond_the_limit() {
 #[test]
 fn store_files_are_private() {
     // The mask belongs to the whole process, so this takes one of its own.
-    let test = "store::tests::modes_under_a_permissive_mask";
+    let test = "store::tests::store_modes_under_a_permissive_umask";
     let done = std::process::Command::new("sh")
         .args(["-c", "umask 000; exec \"$0\" --exact --ignored \"$1\""])
         .arg(std::env::current_exe().unwrap())
@@ -245,7 +251,7 @@ fn store_files_are_private() {
 #[cfg(unix)]
 #[tokio::test]
 #[ignore = "started by `store_files_are_private`"]
-async fn modes_under_a_permissive_mask() {
+async fn store_modes_under_a_permissive_umask() {
     use std::os::unix::fs::PermissionsExt;
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let (dir, path) = place();
@@ -316,13 +322,13 @@ async fn unusable_file_falls_back_to_memory() {
 }
 
 #[tokio::test]
-async fn a_full_disk_fails_saves_and_nothing_else() {
+async fn full_disk_fails_only_saves() {
     let (_dir, path) = place();
     let store = open(&path);
     store.save(talk("one"), vec![blob("a", 3)], unix_seconds()).await.unwrap();
     store.sql("PRAGMA max_page_count = 30").await;
 
-    let more = Conversation { name: Some("more".to_owned()), ..talk("one") };
+    let more = StoredConversation { name: Some("more".to_owned()), ..talk("one") };
     let blobs = vec![blob("b", 10), blob("c", 1 << 20)];
     for failed in 1..=2 {
         let full = store.save(more.clone(), blobs.clone(), unix_seconds()).await.unwrap_err();
@@ -416,7 +422,7 @@ async fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
 /// Run it with `--run-ignored=only --no-capture`, or cargo's `--ignored --nocapture`.
 #[tokio::test]
 #[ignore = "a measurement, for docs/dependencies.md"]
-async fn measure_a_save() {
+async fn save_duration_is_measured() {
     const SAVES: u32 = 2_000;
     let (_dir, path) = place();
     let store = open(&path);

@@ -7,7 +7,7 @@ use ibeam_core::{
 };
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, params, types::Type};
 
-use super::{Conversation, Scope};
+use super::{Scope, StoredConversation};
 
 /// Matches that a caller looks through.
 const MATCHES: usize = 8;
@@ -16,11 +16,11 @@ const MATCHES: usize = 8;
 /// transaction.
 pub(super) fn save(
     connection: &Connection,
-    conversation: &Conversation,
+    conversation: &StoredConversation,
     blobs: &[(Bytes, Bytes)],
     now: i64,
 ) -> rusqlite::Result<bool> {
-    let Conversation { scope, id, session, name, setup, fingerprint, checkpoint, calls } =
+    let StoredConversation { scope, id, session, name, setup, fingerprint, checkpoint, calls } =
         conversation;
     let known = key(connection, *scope, id)?.is_some();
     let key: i64 = connection.query_row(
@@ -61,7 +61,7 @@ pub(super) fn by_fingerprint(
     connection: &Connection,
     scope: Scope,
     fingerprint: Fingerprint,
-) -> rusqlite::Result<Vec<Conversation>> {
+) -> rusqlite::Result<Vec<StoredConversation>> {
     find(connection, "fingerprint = ?2", params![scope, fingerprint.0])
 }
 
@@ -70,7 +70,7 @@ pub(super) fn by_name(
     scope: Scope,
     name: &str,
     preferred: Option<[u8; 32]>,
-) -> rusqlite::Result<Vec<Conversation>> {
+) -> rusqlite::Result<Vec<StoredConversation>> {
     let order = "setup IS ?3 DESC, seq DESC";
     find_ordered(connection, "name = ?2", order, params![scope, name, preferred])
 }
@@ -79,7 +79,7 @@ pub(super) fn by_session(
     connection: &Connection,
     scope: Scope,
     session: SessionId,
-) -> rusqlite::Result<Option<Conversation>> {
+) -> rusqlite::Result<Option<StoredConversation>> {
     let found = find(connection, "session = ?2", params![scope, session.to_string()])?;
     Ok(found.into_iter().next())
 }
@@ -140,7 +140,7 @@ fn find(
     connection: &Connection,
     condition: &'static str,
     params: impl Params,
-) -> rusqlite::Result<Vec<Conversation>> {
+) -> rusqlite::Result<Vec<StoredConversation>> {
     find_ordered(connection, condition, "seq DESC", params)
 }
 
@@ -149,7 +149,7 @@ fn find_ordered(
     condition: &'static str,
     order: &'static str,
     params: impl Params,
-) -> rusqlite::Result<Vec<Conversation>> {
+) -> rusqlite::Result<Vec<StoredConversation>> {
     let mut query = connection.prepare(&format!(
         "SELECT * FROM conversations WHERE scope = ?1 AND {condition}
          ORDER BY {order} LIMIT {MATCHES}"
@@ -157,8 +157,8 @@ fn find_ordered(
     query.query_map(params, conversation)?.collect()
 }
 
-fn conversation(row: &Row<'_>) -> rusqlite::Result<Conversation> {
-    Ok(Conversation {
+fn conversation(row: &Row<'_>) -> rusqlite::Result<StoredConversation> {
+    Ok(StoredConversation {
         scope: row.get("scope")?,
         id: row.get("id")?,
         session: row.get::<_, Option<String>>("session")?.and_then(|text| SessionId::parse(&text)),

@@ -15,9 +15,9 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::{
-    Conversation, ResponseLimits, Scope, StoreError, StoreLimits, StoreStats,
-    clocks::Clocks,
-    file::{self, FileId, Opened},
+    ResponseLimits, Scope, StoreError, StoreLimits, StoreStats, StoredConversation,
+    clocks::RetentionClocks,
+    file::{self, FileId, OpenedStore},
     responses, tables,
 };
 
@@ -34,7 +34,7 @@ const DELETED_AT_ONCE: usize = 64;
 pub(super) const PAGES_AT_ONCE: u32 = 1024;
 
 #[derive(Debug)]
-pub(super) struct Vault {
+pub(super) struct StoreDatabase {
     connection: Connection,
     /// None: in memory.
     path: Option<PathBuf>,
@@ -47,10 +47,10 @@ pub(super) struct Vault {
     looked: Instant,
     /// The last save failed, and that was said.
     failing: bool,
-    gauges: Arc<Gauges>,
+    gauges: Arc<StoreGauges>,
 }
 
-impl Vault {
+impl StoreDatabase {
     pub(super) fn open(
         path: Option<&Path>,
         limits: StoreLimits,
@@ -60,9 +60,9 @@ impl Vault {
         let opened = path.and_then(|path| {
             file::open(path).inspect_err(|why| memory_only(path, why)).ok().map(|it| (it, path))
         });
-        let (Opened { connection, id }, path) = match opened {
+        let (OpenedStore { connection, id }, path) = match opened {
             Some((opened, path)) => (opened, Some(path.to_path_buf())),
-            None => (Opened { connection: memory()?, id: None }, None),
+            None => (OpenedStore { connection: memory()?, id: None }, None),
         };
         let gauges = Arc::default();
         let looked = Instant::now();
@@ -91,16 +91,19 @@ impl Vault {
     }
 
     /// The times in which ages are counted, as they are now.
-    pub(super) fn clocks(&self, wall: u64) -> rusqlite::Result<Clocks> {
-        Clocks::read(&self.connection, wall, self.looked.elapsed(), &self.limits)
+    pub(super) fn clocks(&self, wall: u64) -> rusqlite::Result<RetentionClocks> {
+        RetentionClocks::read(&self.connection, wall, self.looked.elapsed(), &self.limits)
     }
 
     /// Begins a transaction that writes those times down.
-    pub(super) fn stamped(&mut self, wall: u64) -> rusqlite::Result<(Transaction<'_>, Clocks)> {
+    pub(super) fn stamped(
+        &mut self,
+        wall: u64,
+    ) -> rusqlite::Result<(Transaction<'_>, RetentionClocks)> {
         let (ran, limits) = (self.looked.elapsed(), self.limits);
         self.looked = Instant::now();
         let all = self.transaction()?;
-        let clocks = Clocks::read(&all, wall, ran, &limits)?;
+        let clocks = RetentionClocks::read(&all, wall, ran, &limits)?;
         clocks.write(&all)?;
         Ok((all, clocks))
     }
@@ -113,13 +116,13 @@ impl Vault {
         }
     }
 
-    pub(super) fn gauges(&self) -> &Arc<Gauges> {
+    pub(super) fn gauges(&self) -> &Arc<StoreGauges> {
         &self.gauges
     }
 
     pub(super) fn save(
         &mut self,
-        conversation: &Conversation,
+        conversation: &StoredConversation,
         blobs: &[(Bytes, Bytes)],
         now: u64,
     ) -> Result<(), StoreError> {
@@ -148,7 +151,7 @@ impl Vault {
 
     fn try_save(
         &mut self,
-        conversation: &Conversation,
+        conversation: &StoredConversation,
         blobs: &[(Bytes, Bytes)],
         now: u64,
     ) -> Result<(), StoreError> {
@@ -171,7 +174,7 @@ impl Vault {
         // Closed before its file is moved.
         drop(std::mem::replace(&mut self.connection, memory));
         match file::replace(&path, self.id.take()) {
-            Ok(Opened { connection, id }) => {
+            Ok(OpenedStore { connection, id }) => {
                 (self.connection, self.id, self.path) = (connection, id, Some(path));
             }
             Err(why) => memory_only(&path, &why),
@@ -268,14 +271,14 @@ impl Vault {
 
 /// What can be known without asking the database.
 #[derive(Debug, Default)]
-pub(super) struct Gauges {
+pub(super) struct StoreGauges {
     conversations: AtomicU64,
     bytes: AtomicU64,
     in_memory: AtomicBool,
     failed_saves: AtomicU64,
 }
 
-impl Gauges {
+impl StoreGauges {
     pub(super) fn read(&self) -> StoreStats {
         StoreStats {
             conversations: self.conversations.load(Ordering::Relaxed),
@@ -292,7 +295,7 @@ fn memory() -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-fn memory_only(path: &Path, why: &file::Unfit) {
+fn memory_only(path: &Path, why: &file::UnusableFile) {
     warn!(
         path = %path.display(), %why,
         "the store file cannot be used; conversations are kept in memory until ibeam exits"

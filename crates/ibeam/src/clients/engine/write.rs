@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::SetupError;
-use ibeam_server::files::{self, Access};
+use ibeam_server::files::{self, FileAccess};
 
 /// As many links as Linux follows.
 const LINKS: usize = 40;
@@ -15,7 +15,7 @@ const LINKS: usize = 40;
 /// A change of one file that has not happened yet.
 #[derive(Debug)]
 pub(super) enum StagedEdit {
-    Write(files::Staged),
+    Write(files::StagedFile),
     Delete(PathBuf),
 }
 
@@ -32,12 +32,14 @@ impl StagedEdit {
         let target = target(path).map_err(failed())?;
         let Some(text) = text else { return Ok(Self::Delete(target)) };
         let access = match (mode, private) {
-            (Some(mode), true) => Access::Inherited(mode & !0o077),
-            (Some(mode), false) => Access::Inherited(mode),
-            (None, true) => Access::Private,
-            (None, false) => Access::New(0o666),
+            (Some(mode), true) => FileAccess::Inherited(mode & !0o077),
+            (Some(mode), false) => FileAccess::Inherited(mode),
+            (None, true) => FileAccess::Private,
+            (None, false) => FileAccess::New(0o666),
         };
-        files::Staged::write(&target, text.as_bytes(), access).map(Self::Write).map_err(failed())
+        files::StagedFile::write(&target, text.as_bytes(), access)
+            .map(Self::Write)
+            .map_err(failed())
     }
 
     pub(super) fn commit(self) -> Result<(), SetupError> {

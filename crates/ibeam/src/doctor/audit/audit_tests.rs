@@ -92,7 +92,7 @@ fn a_folder_above_in_which_others_write_is_found() {
 #[test]
 fn every_place_that_is_searched_is_listed() {
     let home = tempfile::tempdir().unwrap();
-    let here = Here::with(Env::new(), home.path(), Profile::default());
+    let here = LocalUser::with(Env::new(), home.path(), Profile::default());
     make(&home.path().join(".cursor/credentials/cursor.json"), 0o600);
     for (_, path) in here.foreign_files() {
         make(&path, 0o600);
@@ -112,7 +112,7 @@ fn an_open_door_is_a_problem_and_an_unlocked_one_a_note() {
         let mut config = Config::default();
         change(&mut config);
         let mut found = AuditFindings::default();
-        let keys = found.keys(&config, &Origin::Env("IBEAM_API_KEY".to_owned()));
+        let keys = found.keys(&config, &SettingOrigin::Env("IBEAM_API_KEY".to_owned()));
         let listener = found.listener(&config, false);
         (listener, keys, found)
     };

@@ -13,7 +13,7 @@ use super::modes::{judge, ways};
 use super::{AuditFindings, AuditProblem, AuditSubject, child};
 use crate::{instance, telemetry::older};
 use ibeam_server::{
-    auth::{Consents, CredentialFile, Here},
+    auth::{Consents, CredentialFile, LocalUser},
     config::{self, Backend, CLI_VERSIONS, Config, Listen},
     keys::KeyFile,
     mcp::config::Approvals,
@@ -147,7 +147,7 @@ impl AuditedFiles {
         self.read(file, "settings", rule);
     }
 
-    fn own_credentials(&mut self, here: &Here, found: &mut AuditFindings) {
+    fn own_credentials(&mut self, here: &LocalUser, found: &mut AuditFindings) {
         self.write(here.config_dir(), "ibeam's folder", ModeRule::Safe);
         let file = here.file();
         if let Some(folder) = file.path().parent() {
@@ -170,7 +170,7 @@ impl AuditedFiles {
         }
     }
 
-    fn foreign(&mut self, here: &Here) {
+    fn foreign(&mut self, here: &LocalUser) {
         let consents = here.consents().ok();
         for (kind, path) in here.foreign_files() {
             let consent = consents.as_ref().is_some_and(|consents| consents.has(kind));

@@ -19,14 +19,14 @@ pub use files::{FileLine, FilePurpose};
 
 use ibeam_server::{
     api::OPEN_PATHS,
-    auth::{Account, AuthFileError, Credential, DiscoverError, Here},
-    config::{Backend, Config, Listen, Origin},
+    auth::{Account, AuthFileError, Credential, DiscoverError, LocalUser},
+    config::{Backend, Config, Listen, SettingOrigin},
     files::FileError,
-    keys::{KeyFile, KeyFileError, Keys, Listed},
+    keys::{KeyFile, KeyFileError, KeyInfo, Keys},
     mcp::config::{Places, ServerSpec, gather},
     net::{
         self,
-        hosts::{self, By},
+        hosts::{self, ContactedBy},
         proxy::Proxy,
     },
 };
@@ -89,7 +89,7 @@ pub struct KeyReport {
     /// Where the setting `api_key` comes from, if there is one.
     pub setting: Option<String>,
     pub count: usize,
-    pub list: Vec<Listed>,
+    pub list: Vec<KeyInfo>,
 }
 
 /// Who ibeam is to Cursor; never the token.
@@ -146,9 +146,9 @@ pub struct McpLine {
 pub struct AuditSubject<'a> {
     pub config: &'a Config,
     /// Where the setting `api_key` comes from.
-    pub key_from: &'a Origin,
+    pub key_from: &'a SettingOrigin,
     /// None: there is no home directory.
-    pub here: Option<&'a Here>,
+    pub here: Option<&'a LocalUser>,
     /// The file of the settings, there or not.
     pub config_file: Option<&'a Path>,
 }
@@ -215,7 +215,7 @@ impl AuditFindings {
         }
     }
 
-    fn keys(&mut self, config: &Config, from: &Origin) -> KeyReport {
+    fn keys(&mut self, config: &Config, from: &SettingOrigin) -> KeyReport {
         let listed =
             config.access.keys_file.as_deref().map_or(Ok(Vec::new()), |p| KeyFile::at(p).list());
         let list = listed.unwrap_or_else(|error| {
@@ -342,13 +342,13 @@ fn contacts(config: &Config) -> Vec<HostLine> {
     let proxy = Proxy::from_env();
     let line = |contact: hosts::Contact| HostLine {
         proxy: match contact.by {
-            By::Ibeam => proxy.name(&contact.host),
-            By::Browser => None,
+            ContactedBy::Ibeam => proxy.name(&contact.host),
+            ContactedBy::Browser => None,
         },
         origin: contact.host.to_string(),
         by: match contact.by {
-            By::Ibeam => "ibeam",
-            By::Browser => "browser",
+            ContactedBy::Ibeam => "ibeam",
+            ContactedBy::Browser => "browser",
         },
         purpose: contact.purpose,
     };

@@ -9,7 +9,7 @@ use crate::doctor::{
     report::Check,
 };
 use ibeam_server::{
-    auth::{self, AuthFileError, CredentialSource, DiscoverError, Here},
+    auth::{self, AuthFileError, CredentialSource, DiscoverError, LocalUser},
     clock,
     files::FileError,
     net,
@@ -18,7 +18,7 @@ use ibeam_server::{
 
 pub(super) async fn look(
     subject: &DoctorSubject<'_>,
-    here: Option<&Here>,
+    here: Option<&LocalUser>,
     tasks: &Tasks,
 ) -> AgentFindings {
     (subject.progress)(Check::Credential);
@@ -46,7 +46,7 @@ pub(super) fn is_open(agent: &AgentFindings) -> bool {
 
 fn credential(
     subject: &DoctorSubject<'_>,
-    here: Option<&Here>,
+    here: Option<&LocalUser>,
 ) -> Result<CredentialFindings, NoCredential> {
     if let Some(token) = &subject.config.account.access_token {
         let credential = auth::Credential::of_access_token(token.clone());

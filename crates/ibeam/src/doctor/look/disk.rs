@@ -8,14 +8,14 @@ use std::{
 
 use crate::doctor::findings::{FolderFindings, Unwritten};
 use ibeam_server::{
-    auth::Here,
+    auth::LocalUser,
     config::{self, Config},
 };
 
 /// More than a file system has left over in one that is full.
 const PROBE: usize = 64 << 10;
 
-pub(super) fn look(config: &Config, here: Option<&Here>) -> Vec<FolderFindings> {
+pub(super) fn look(config: &Config, here: Option<&LocalUser>) -> Vec<FolderFindings> {
     let parent = |path: Option<&Path>| path.and_then(Path::parent).map(Path::to_path_buf);
     let own = [
         here.map(|here| here.config_dir().to_path_buf()),

@@ -24,9 +24,9 @@ use super::{
 };
 use crate::doctor::audit::{self, AuditProblem, FileLine};
 use ibeam_server::{
-    auth::{Here, tokens::login_command},
+    auth::{LocalUser, tokens::login_command},
     clock,
-    config::{Backend, Config, Origin, Problem},
+    config::{Backend, Config, SettingOrigin, SettingProblem},
     keys,
     mcp::config::{Places, gather},
     tasks::Tasks,
@@ -36,7 +36,7 @@ use ibeam_server::{
 pub struct DoctorSubject<'a> {
     pub config: &'a Config,
     /// Where the setting `api_key` comes from, and `access_token`.
-    pub key_from: &'a Origin,
+    pub key_from: &'a SettingOrigin,
     pub token_from: &'a str,
     pub warnings: Vec<String>,
     /// The file of the settings, there or not.
@@ -79,8 +79,8 @@ pub async fn examine(subject: &DoctorSubject<'_>) -> DoctorReport {
 impl DoctorReport {
     /// Where the settings themselves cannot be used, nothing else can be looked at.
     #[must_use]
-    pub fn of_settings(problems: &[Problem], model: &str, offline: bool) -> Self {
-        let line = |problem: &Problem| {
+    pub fn of_settings(problems: &[SettingProblem], model: &str, offline: bool) -> Self {
+        let line = |problem: &SettingProblem| {
             CheckLine::fail(Check::Settings, Code::SettingsInvalid, problem.to_string())
                 .mend("ibeam config show")
         };
@@ -130,7 +130,7 @@ fn report(
 async fn look(subject: &DoctorSubject<'_>, tasks: &Tasks) -> Findings {
     let config = subject.config;
     let tell = subject.progress;
-    let here = Here::of(config).ok();
+    let here = LocalUser::of(config).ok();
     tell(Check::Disk);
     let folders = disk::look(config, here.as_ref());
     tell(Check::Files);
@@ -196,7 +196,7 @@ fn unapproved(config: &Config) -> Vec<(PathBuf, String)> {
     files.into_iter().map(|file| (file.path.clone(), file.command())).collect()
 }
 
-fn files(subject: &DoctorSubject<'_>, here: Option<&Here>) -> FileFindings {
+fn files(subject: &DoctorSubject<'_>, here: Option<&LocalUser>) -> FileFindings {
     let DoctorSubject { config, key_from, config_file, .. } = subject;
     let report =
         audit::audit(&audit::AuditSubject { config, key_from, here, config_file: *config_file });

@@ -10,19 +10,19 @@ use crate::{
 };
 
 #[tokio::test]
-async fn a_whole_answer() {
+async fn unstreamed_answer_is_one_object() {
     let fake = Fake { steps: hello(), ..Fake::default() };
     insta::assert_snapshot!(shown(call(fake, post(chat_body(false))).await).await);
 }
 
 #[tokio::test]
-async fn a_whole_answer_of_tool_calls() {
+async fn unstreamed_tool_calls_are_one_object() {
     let fake = Fake { steps: one_call(), ..Fake::default() };
     insta::assert_snapshot!(shown(call(fake, post(chat_body(false))).await).await);
 }
 
 #[tokio::test]
-async fn the_path_works_without_v1() {
+async fn paths_work_without_v1() {
     for path in ["/chat/completions", "/v1/chat/completions"] {
         let mut request = post(chat_body(false));
         *request.uri_mut() = path.parse().unwrap();
@@ -32,7 +32,7 @@ async fn the_path_works_without_v1() {
 
 /// Seed 002's error table: every row, through the whole path.
 #[tokio::test]
-async fn seed_002_errors() {
+async fn errors_have_the_documented_bodies() {
     let refuse =
         |code, message| Fake { refuse: Some(TurnError::new(code, message)), ..Fake::default() };
     let rows = [
@@ -61,7 +61,7 @@ async fn seed_002_errors() {
 /// The same failure has the same status whether a stream was asked for or not, and
 /// whether it comes at the start or as the first event.
 #[tokio::test]
-async fn failures_before_the_first_byte_have_their_status() {
+async fn early_failure_is_an_http_status() {
     for stream in [false, true] {
         for code in ErrorCode::ALL {
             let status = code.row().status;
@@ -79,7 +79,7 @@ async fn failures_before_the_first_byte_have_their_status() {
 }
 
 #[tokio::test]
-async fn turns_that_stop_without_an_ending_are_errors() {
+async fn turn_without_an_ending_is_an_error() {
     for stream in [false, true] {
         let fake = Fake { steps: vec![Step::Event(TurnEvent::Started)], ..Fake::default() };
         let response = call(fake, post(chat_body(stream))).await;
@@ -133,7 +133,7 @@ async fn strict_mode_refuses_ignored_parameters() {
 }
 
 #[tokio::test]
-async fn strictness_is_true_or_false() {
+async fn invalid_strict_header_is_refused() {
     for word in ["maybe", "", "truee", "\u{e9}"] {
         let (router, fake) = app(Fake { steps: hello(), ..Fake::default() });
         let mut request = post(chat_body(false));
@@ -211,7 +211,7 @@ async fn large_bodies_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_endless_body_is_not_read_to_its_end() {
+async fn oversized_body_is_not_read_to_its_end() {
     let settings = ApiSettings { body_limit: 200, ..ApiSettings::default() };
     let endless = post(Body::new(Endless));
     is(&call(Fake { settings, ..Fake::default() }, endless).await, 413);
@@ -227,7 +227,7 @@ async fn compressed_bodies_are_refused() {
 }
 
 #[tokio::test]
-async fn a_bug_is_a_500_for_one_client() {
+async fn panic_in_a_handler_is_a_500_for_one_client() {
     let response = call(Fake { panics: true, ..Fake::default() }, post(chat_body(false))).await;
     is(&response, 500);
     let body = whole(response).await;
@@ -236,7 +236,7 @@ async fn a_bug_is_a_500_for_one_client() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_leaves_drops_the_turn() {
+async fn disconnected_client_drops_the_turn() {
     let mut steps = hello();
     steps.insert(3, Step::Hang);
     let (router, fake) = app(Fake { steps, ..Fake::default() });

@@ -32,7 +32,7 @@ async fn streamed() {
 }
 
 #[tokio::test]
-async fn failures_have_their_status_before_the_first_byte() {
+async fn early_completion_failure_is_an_http_status() {
     let body = r#"{"model":"auto","prompt":"Hi","stream":true}"#;
     let steps = vec![failed(ErrorCode::RateLimited, "slow down")];
     let fake = Fake { steps, ..Fake::default() };

@@ -39,7 +39,7 @@ fn anthropic(path: &str) -> Request<Body> {
 }
 
 #[tokio::test]
-async fn a_whole_message() {
+async fn unstreamed_message_is_one_object() {
     let mut asked = body(false);
     asked["thinking"] = json!({ "type": "adaptive" });
     let fake = Fake { steps: hello(), ..Fake::default() };
@@ -47,19 +47,19 @@ async fn a_whole_message() {
 }
 
 #[tokio::test]
-async fn a_whole_message_of_tool_calls() {
+async fn unstreamed_message_contains_tool_calls() {
     let fake = Fake { steps: one_call(), ..Fake::default() };
     insta::assert_snapshot!(shown(send(fake, &body(false)).await).await);
 }
 
 #[tokio::test]
-async fn a_streamed_message() {
+async fn streamed_message_has_anthropics_events() {
     let fake = Fake { steps: hello(), ..Fake::default() };
     insta::assert_snapshot!(shown(send(fake, &body(true)).await).await);
 }
 
 #[tokio::test]
-async fn every_path_that_clients_build() {
+async fn every_path_variant_of_clients_is_served() {
     for path in ["/v1/messages", "/messages", "/v1/messages?beta=true"] {
         let (router, fake) = app(Fake { steps: hello(), ..Fake::default() });
         let response = router.oneshot(ask(path, &body(false))).await.unwrap();
@@ -129,7 +129,7 @@ async fn web_search_is_listed_as_native_where_cursor_searches() {
 /// The table of the decisions, in this dialect: type and status of every code, at the start
 /// of a turn and as its first event, streamed or not.
 #[tokio::test]
-async fn every_failure_has_its_type_and_status() {
+async fn every_error_code_has_anthropics_type_and_status() {
     for stream in [false, true] {
         for code in ErrorCode::ALL {
             let row = code.row();
@@ -147,7 +147,7 @@ async fn every_failure_has_its_type_and_status() {
 }
 
 #[tokio::test]
-async fn errors_that_clients_act_upon() {
+async fn errors_have_the_fields_that_clients_act_upon() {
     let refuse = |code, text| Fake { refuse: Some(TurnError::new(code, text)), ..Fake::default() };
     let response = send(refuse(ErrorCode::ModelNotFound, "no such model"), &body(true)).await;
     is(&response, 404);
@@ -171,7 +171,7 @@ async fn errors_that_clients_act_upon() {
 }
 
 #[tokio::test]
-async fn client_rule_22_a_thread_is_refused_in_words_that_sdks_know() {
+async fn client_rule_22_context_error_has_the_wording_that_sdks_match() {
     let mut asked = body(true);
     asked["thread"] = json!({ "id": "thread_1" });
     let response = send(Fake::default(), &asked).await;
@@ -186,7 +186,7 @@ async fn client_rule_22_a_thread_is_refused_in_words_that_sdks_know() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_after_the_first_byte_is_an_error_event() {
+async fn late_message_failure_is_an_error_event() {
     let steps = vec![
         text("half"),
         Step::Wait(Duration::from_secs(1)),
@@ -203,7 +203,7 @@ async fn a_failure_after_the_first_byte_is_an_error_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn silence_is_filled_with_pings() {
+async fn silent_message_stream_gets_pings() {
     let steps = vec![
         Step::Wait(Duration::from_secs(15)),
         text("a"),
@@ -221,7 +221,7 @@ async fn silence_is_filled_with_pings() {
 }
 
 #[tokio::test]
-async fn tokens_are_counted() {
+async fn message_tokens_are_counted() {
     let asked = json!({
         "model": "claude-haiku-4-5-20251001",
         "system": "12345",
@@ -243,7 +243,7 @@ async fn tokens_are_counted() {
 }
 
 #[tokio::test]
-async fn the_models_in_anthropics_shape() {
+async fn models_are_listed_in_anthropics_format() {
     insta::assert_snapshot!(shown(call(Fake::default(), anthropic("/v1/models")).await).await);
     let response = call(Fake::default(), anthropic("/v1/models/sonnet-4.6")).await;
     assert_eq!(
@@ -256,7 +256,7 @@ async fn the_models_in_anthropics_shape() {
 }
 
 #[tokio::test]
-async fn pages_of_models() {
+async fn model_list_is_paginated() {
     let page = async |query: &str| -> (Vec<String>, bool) {
         let response = call(Fake::default(), anthropic(&format!("/v1/models?{query}"))).await;
         is(&response, 200);
@@ -299,7 +299,7 @@ async fn client_rule_23_liveness_check() {
 
 /// The vocabulary is not loaded for it: that would take longer than the first event may.
 #[tokio::test]
-async fn a_stream_begins_with_an_estimate_of_the_prompt() {
+async fn message_stream_starts_with_a_prompt_estimate() {
     let mut asked = body(true);
     asked["system"] = json!("word ".repeat(1000));
     let stream = whole(send(Fake { steps: hello(), ..Fake::default() }, &asked).await).await;

@@ -54,13 +54,13 @@ impl Desk {
 }
 
 #[tokio::test]
-async fn a_whole_response() {
+async fn unstreamed_response_is_one_object() {
     let response = call(Fake { steps: hello(), ..Fake::default() }, ask(&hi())).await;
     insta::assert_snapshot!(shown(response).await);
 }
 
 #[tokio::test]
-async fn streamed_and_whole_are_the_same_response() {
+async fn streamed_and_unstreamed_responses_are_equal() {
     let desk = Desk::new(Fake { steps: hello(), ..Fake::default() });
     let (_, mut whole_one) = desk.get(ask(&hi())).await;
     let mut body = hi();
@@ -84,7 +84,7 @@ async fn streamed_and_whole_are_the_same_response() {
 }
 
 #[tokio::test]
-async fn a_response_can_be_asked_for_again_and_deleted() {
+async fn stored_response_can_be_fetched_and_deleted() {
     let desk = Desk::new(Fake { steps: hello(), ..Fake::default() });
     for stream in [false, true] {
         let mut body = hi();
@@ -152,7 +152,7 @@ async fn responses_are_separated_by_key() {
 }
 
 #[tokio::test]
-async fn previous_responses_are_part_of_the_conversation() {
+async fn previous_responses_are_put_before_the_input() {
     let desk = Desk::new(Fake { steps: hello(), ..Fake::default() });
     let (_, first) = desk.get(ask(&hi())).await;
     let second = json!({
@@ -175,7 +175,7 @@ async fn previous_responses_are_part_of_the_conversation() {
 
 /// A request that only brings results continues the turn as it is.
 #[tokio::test]
-async fn results_alone_keep_the_tools_of_the_previous_response() {
+async fn results_only_request_keeps_the_previous_tools() {
     let desk = Desk::new(Fake { steps: one_call(), ..Fake::default() });
     let tool = json!({ "type": "function", "name": "bash", "parameters": { "type": "object" } });
     let mut body = hi();
@@ -348,7 +348,7 @@ fn no_websockets() -> ApiSettings {
 
 /// What is switched off is not offered.
 #[tokio::test]
-async fn lists_have_websockets_only_where_there_are_some() {
+async fn endpoint_lists_name_websockets_only_if_enabled() {
     for (settings, offered) in [(no_websockets(), false), (ApiSettings::default(), true)] {
         let (router, _) = app(Fake { settings, ..Fake::default() });
         for path in ["/", "/v1/nothing"] {
@@ -400,7 +400,7 @@ async fn impossible_upgrades_get_426() {
 
 /// Codex shows the body of a 400 as raw JSON, and retries a 503 thirty times.
 #[tokio::test]
-async fn codex_gets_what_it_understands_in_the_stream() {
+async fn codex_gets_early_failures_in_the_stream() {
     let ask = |name: &'static str, value: &'static str, stream: bool| {
         let mut body = hi();
         body["stream"] = json!(stream);

@@ -19,7 +19,7 @@ async fn models() {
 }
 
 #[tokio::test]
-async fn one_model_by_any_of_its_names() {
+async fn model_is_found_by_each_of_its_names() {
     for (path, id) in [
         ("/v1/models/claude-4.6-sonnet", "claude-4.6-sonnet"),
         ("/models/sonnet-4.6", "sonnet-4.6"),
@@ -48,7 +48,7 @@ async fn id_that_is_not_utf8_is_a_json_error() {
 }
 
 #[tokio::test]
-async fn no_list_of_models_is_an_error() {
+async fn missing_model_list_is_an_error() {
     for path in ["/v1/models", "/v1/models/auto"] {
         let no_models = Some(TurnError::new(ErrorCode::NotAuthenticated, "sign in first"));
         let response = call(Fake { no_models, ..Fake::default() }, get(path)).await;
@@ -58,7 +58,7 @@ async fn no_list_of_models_is_an_error() {
 }
 
 #[tokio::test]
-async fn unknown_paths_and_methods() {
+async fn unknown_paths_are_404_and_methods_405() {
     let mut all = String::new();
     for (method, path) in [
         ("GET", "/v1/embeddings"),
@@ -139,7 +139,7 @@ async fn not_found_error_has_the_callers_dialect() {
 }
 
 #[tokio::test]
-async fn the_document_and_its_page() {
+async fn openapi_document_and_page_are_served() {
     let response = call(Fake::default(), get("/openapi.json")).await;
     is(&response, 200);
     assert_eq!(response.headers()["content-type"], "application/json");
@@ -154,14 +154,14 @@ async fn the_document_and_its_page() {
 }
 
 #[tokio::test]
-async fn options_of_the_whole_server() {
+async fn options_asterisk_is_answered() {
     let response = call(Fake::default(), request("OPTIONS", "*")).await;
     is(&response, 204);
     assert!(response.headers().contains_key("allow"));
 }
 
 #[tokio::test]
-async fn head_is_get_without_its_body() {
+async fn head_returns_no_body() {
     for path in
         ["/", "/health", "/healthz", "/docs", "/openapi.json", "/v1/models", "/v1/models/auto"]
     {

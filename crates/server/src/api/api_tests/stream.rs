@@ -15,7 +15,7 @@ async fn frames(response: Response<Body>) -> Vec<(u64, String)> {
 }
 
 #[tokio::test]
-async fn a_streamed_answer() {
+async fn streamed_answer_has_openais_chunks() {
     let body = r#"{"model":"auto","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"Hi"}]}"#;
     let response = call(Fake { steps: hello(), ..Fake::default() }, post(body)).await;
     assert_eq!(response.headers()["cache-control"], "no-cache");
@@ -25,7 +25,7 @@ async fn a_streamed_answer() {
 }
 
 #[tokio::test]
-async fn events_that_are_ready_go_out_together() {
+async fn ready_events_share_a_frame() {
     let response = call(Fake { steps: hello(), ..Fake::default() }, post(chat_body(true))).await;
     assert_eq!(frames(response).await.len(), 1);
     // Up to a point.
@@ -38,7 +38,7 @@ async fn events_that_are_ready_go_out_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn silence_is_filled_with_comments() {
+async fn silent_stream_gets_comments() {
     let steps = vec![
         text("a"),
         Step::Wait(Duration::from_secs(25)),
@@ -56,7 +56,7 @@ async fn silence_is_filled_with_comments() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_after_the_first_byte_is_in_the_stream() {
+async fn late_failure_is_an_event_in_the_stream() {
     let steps = vec![
         text("half"),
         Step::Wait(Duration::from_secs(1)),
@@ -75,7 +75,7 @@ async fn a_failure_after_the_first_byte_is_in_the_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cut_turn_is_an_error_in_the_stream() {
+async fn cut_off_turn_is_an_error_in_the_stream() {
     let steps = vec![text("half"), Step::Wait(Duration::from_secs(1))];
     let response = call(Fake { steps, ..Fake::default() }, post(chat_body(true))).await;
     let stream = whole(response).await;
@@ -83,7 +83,7 @@ async fn a_cut_turn_is_an_error_in_the_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn headers_wait_for_the_first_event_but_not_for_ever() {
+async fn headers_wait_for_the_first_event_up_to_the_grace() {
     // A slow failure within the grace still has its status.
     let steps = vec![Step::Wait(Duration::from_secs(9)), failed(ErrorCode::Timeout, "slow")];
     is(&call(Fake { steps, ..Fake::default() }, post(chat_body(true))).await, 504);
@@ -110,7 +110,7 @@ async fn headers_wait_for_the_first_event_but_not_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_leaves_a_stream_drops_the_turn() {
+async fn disconnected_stream_drops_the_turn() {
     let (router, fake) = app(Fake { steps: vec![text("a"), Step::Hang], ..Fake::default() });
     let response = router.oneshot(post(chat_body(true))).await.unwrap();
     let mut body = response.into_body();

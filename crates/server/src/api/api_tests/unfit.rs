@@ -42,7 +42,7 @@ fn names(route: &str, error: &Value, place: &str) {
 }
 
 #[tokio::test]
-async fn fields_given_twice_are_refused_everywhere() {
+async fn duplicate_fields_are_refused_on_every_path() {
     let unknown = r#""x":[{"a":1,"\u0061":2}]"#;
     let schema = r#""tools":[{"name":"f","input_schema":{"type":"object","type":"array"}}]"#;
     for route in ROUTES {
@@ -54,7 +54,7 @@ async fn fields_given_twice_are_refused_everywhere() {
 }
 
 #[tokio::test]
-async fn endless_nesting_is_refused_everywhere() {
+async fn deep_nesting_is_refused_on_every_path() {
     let deep = format!("\"x\":{{\"y\":{}1{}}}", "[".repeat(5_000), "]".repeat(5_000));
     for route in ROUTES {
         names(route, &refused(route, &deep, 1 << 20, 400).await, "x.y[0][0]");
@@ -62,7 +62,7 @@ async fn endless_nesting_is_refused_everywhere() {
 }
 
 #[tokio::test]
-async fn large_bodies_are_refused_everywhere() {
+async fn large_bodies_are_refused_on_every_path() {
     let large = format!("\"x\":\"{}\"", "y".repeat(2_000));
     for route in ROUTES {
         let error = refused(route, &large, 1_000, 413).await;

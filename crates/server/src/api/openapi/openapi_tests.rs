@@ -25,7 +25,7 @@ fn leaves(value: &Value, place: String, all: &mut Vec<(String, Value)>) {
 }
 
 #[test]
-fn the_document_is_all_of_its_parts() {
+fn document_contains_every_part() {
     for part in parts() {
         let mut all = Vec::new();
         leaves(&part, String::new(), &mut all);
@@ -41,7 +41,7 @@ fn the_document_is_all_of_its_parts() {
 
 /// An undocumented route, or a documented path without a route, fails here.
 #[test]
-fn the_document_has_what_the_router_has() {
+fn document_describes_every_route() {
     let mut routes = BTreeSet::new();
     let versioned =
         versioned::<Fake>(true).into_iter().map(|(path, allow, ..)| (format!("/v1{path}"), allow));
@@ -65,7 +65,7 @@ fn the_document_has_what_the_router_has() {
 }
 
 #[test]
-fn every_reference_leads_somewhere_and_every_schema_is_used() {
+fn references_resolve_and_schemas_are_used() {
     let mut all = Vec::new();
     leaves(&DOCUMENT, String::new(), &mut all);
     let mut used = BTreeSet::new();
@@ -85,7 +85,7 @@ fn every_reference_leads_somewhere_and_every_schema_is_used() {
 }
 
 #[test]
-fn every_operation_has_a_name_responses_and_an_example() {
+fn operations_have_names_responses_and_examples() {
     let mut names = BTreeSet::new();
     for operation in operations(&DOCUMENT) {
         let details = operation.details;
@@ -103,7 +103,7 @@ fn every_operation_has_a_name_responses_and_an_example() {
 }
 
 #[test]
-fn a_path_fits_its_template() {
+fn path_matches_its_template() {
     for (template, path, fit) in [
         ("/v1/models", "/v1/models", true),
         ("/v1/models", "/v1/models/x", false),
@@ -118,7 +118,7 @@ fn a_path_fits_its_template() {
 }
 
 #[test]
-fn the_page_has_everything_and_needs_nothing_from_elsewhere() {
+fn page_is_complete_and_self_contained() {
     let page = PAGE.as_str();
     for operation in operations(&DOCUMENT) {
         let id = text(operation.details, "operationId");
@@ -141,7 +141,7 @@ fn the_page_has_everything_and_needs_nothing_from_elsewhere() {
 }
 
 #[test]
-fn examples_can_be_run_as_they_are() {
+fn examples_can_be_run_unchanged() {
     assert!(PAGE.contains("curl $IBEAM/v1/models/auto ") && !PAGE.contains("/ID"));
     let seen_from = |host| String::from_utf8(page::seen_from(&PAGE, host).concat()).unwrap();
     let page = seen_from(Some("box.lan:8080"));
@@ -166,7 +166,7 @@ fn all_readers_share_the_bytes_of_the_page() {
 }
 
 #[tokio::test]
-async fn the_page_has_its_length() {
+async fn page_has_a_content_length() {
     use http_body_util::BodyExt as _;
     let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static("box.lan"))]);
     let body = docs(Uri::from_static("/docs"), headers).await.into_body();

@@ -237,7 +237,7 @@ impl<'a> DocsPage<'a> {
     }
 }
 
-/// A path whose answer is a WebSocket: no example of a plain request.
+/// A path that opens a WebSocket and so has no example of a plain request.
 pub(super) fn has_upgrade(details: &Value) -> bool {
     details.pointer("/responses/101").is_some()
 }

@@ -33,7 +33,7 @@ const MOST: usize = 256;
 /// How long the answer waits for the turn to start. A turn that has to queue starts later.
 const START: Duration = Duration::from_secs(2);
 
-/// Those that run.
+/// The responses that are running.
 #[derive(Default)]
 pub(in crate::api) struct Background {
     jobs: Mutex<HashMap<String, Arc<BackgroundResponse>>>,
@@ -41,11 +41,11 @@ pub(in crate::api) struct Background {
 
 struct BackgroundResponse {
     scope: Scope,
-    /// What its request said.
+    /// The items of its request.
     input: Arc<[Box<RawValue>]>,
     recorder: Mutex<EndingEncoder>,
     cancel: CancellationToken,
-    /// It has ended, and is kept.
+    /// Cancelled when it has ended and is stored.
     over: CancellationToken,
 }
 
@@ -70,7 +70,8 @@ impl Background {
         self.find(scope, id).map(|job| list(&job.input))
     }
 
-    /// Ends one that runs, and waits until it is kept. False: none of that id does.
+    /// Cancels a running response and waits until it is stored. False: no response with that id
+    /// runs.
     pub(super) async fn cancel(&self, scope: Scope, id: &str) -> bool {
         let Some(job) = self.find(scope, id) else { return false };
         job.cancel.cancel();
@@ -79,7 +80,7 @@ impl Background {
     }
 }
 
-/// Starts one, and answers with what there is of it: nothing yet.
+/// Starts a background response, and returns it as it is at the start.
 pub(super) async fn start<S: GatewayService>(
     shared: &Shared<S>,
     mut asked: RequestHead,
@@ -114,7 +115,7 @@ pub(super) async fn start<S: GatewayService>(
         started?;
     }
     let run = async move {
-        // Their log line is written when the turn is over.
+        // The log line of the request is written when the turn is over.
         let _asked = asked;
         running.run(events).await;
         keeper.keep().await;
@@ -124,7 +125,7 @@ pub(super) async fn start<S: GatewayService>(
     Ok(json(current))
 }
 
-/// Whether a caller may have one more slot. `taken`: whose the slots are that are in use.
+/// Checks that a caller may have one more slot. `taken`: the owners of the slots in use.
 fn check_slots(
     taken: impl Iterator<Item = Scope>,
     own: Scope,
@@ -147,7 +148,7 @@ fn check_slots(
     Err(TurnError::new(ErrorCode::Overloaded, text))
 }
 
-/// One that runs. It is found until this is dropped.
+/// A running response. It can be found until this is dropped.
 struct RunningResponse<S> {
     shared: Shared<S>,
     id: String,
@@ -228,7 +229,7 @@ pub(in crate::api) async fn cancel<S: GatewayService>(
 mod tests {
     use super::*;
 
-    /// How many slots a caller gets while other keys hold so many.
+    /// How many slots a caller gets while other keys hold `others`.
     fn slots(others: usize, caller: &Caller) -> usize {
         let mut taken = vec![[9; 32]; others];
         while check_slots(taken.iter().copied(), [1; 32], caller).is_ok() {
@@ -238,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_with_a_limit_of_its_own_is_assured_as_many_background_slots() {
+    fn key_limit_guarantees_as_many_background_slots() {
         let alone = Caller::default();
         let shared = Caller { shares: true, ..Caller::default() };
         let limited = |limit| Caller { limit: Some(limit), ..shared.clone() };

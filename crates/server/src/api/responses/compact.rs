@@ -1,5 +1,5 @@
-//! `POST /v1/responses/compact`: a conversation made short. The model sums it up, and the
-//! client continues from the summary and what its user said.
+//! `POST /v1/responses/compact`: shortens a conversation. The model summarizes it, and the client
+//! continues from the summary and the user's own messages.
 
 use axum::{extract::State, response::Response};
 use ibeam_core::{

@@ -17,7 +17,7 @@ use super::{RecentResponses, short, unreadable};
 use crate::{
     api::{GatewayService, Shared, bodies::BodyShare, decode},
     keys::Caller,
-    store::{Link, NoChain, Scope, StoredResponse},
+    store::{ChainError, ChainLink, Scope, StoredResponse},
 };
 
 /// What a request that brings nothing but results has from the response that asked for
@@ -101,7 +101,7 @@ pub(in crate::api) async fn prepare<S: GatewayService>(
             share.wait(own + before_bytes + found_bytes + response.size())?;
             found_bytes += response.output.len();
             if found_bytes > most {
-                return Err(refusal(&NoChain::TooLong));
+                return Err(refusal(&ChainError::TooLong));
             }
             outputs.push(response.output);
         }
@@ -169,7 +169,7 @@ impl<S: GatewayService> EarlierResponses<'_, S> {
     }
 
     /// Everything said up to and in the response of that id.
-    async fn links(&self, id: String) -> Result<Vec<Link>, TurnError> {
+    async fn links(&self, id: String) -> Result<Vec<ChainLink>, TurnError> {
         let most = self.shared.service.settings().body_limit;
         let (newest, next) = match self.recent {
             Some(recent) => recent.chain(id),
@@ -185,17 +185,17 @@ impl<S: GatewayService> EarlierResponses<'_, S> {
         links.extend(newest.into_iter().rev().map(StoredResponse::link));
         let bytes: usize = links.iter().map(|link| link.input.len() + link.output.len()).sum();
         if bytes > most {
-            return Err(refusal(&NoChain::TooLong));
+            return Err(refusal(&ChainError::TooLong));
         }
         Ok(links)
     }
 
-    async fn kept(&self, id: &str, most: usize) -> Result<Vec<Link>, TurnError> {
+    async fn kept(&self, id: &str, most: usize) -> Result<Vec<ChainLink>, TurnError> {
         let service = &self.shared.service;
         let scope = self.scope.clone()?;
         let chain = service.store().chain(scope, id, most, service.unix_now()).await;
         chain.map_err(|error| unreadable(&error))?.map_err(|why| match why {
-            NoChain::Missing(id) if self.shared.background.has(scope, &id) => still_runs(&id),
+            ChainError::Missing(id) if self.shared.background.has(scope, &id) => still_runs(&id),
             why => refusal(&why),
         })
     }
@@ -223,9 +223,9 @@ fn still_runs(id: &str) -> TurnError {
     TurnError::new(ErrorCode::InvalidValue, text).param("previous_response_id")
 }
 
-fn refusal(why: &NoChain) -> TurnError {
+fn refusal(why: &ChainError) -> TurnError {
     let (code, text) = match why {
-        NoChain::Missing(id) => (
+        ChainError::Missing(id) => (
             ErrorCode::PreviousResponseNotFound,
             format!(
                 "the previous response `{}` was not found or has expired; send the whole \
@@ -233,11 +233,11 @@ fn refusal(why: &NoChain) -> TurnError {
                 short(id)
             ),
         ),
-        NoChain::Unfinished { id, status } => (
+        ChainError::Unfinished { id, status } => (
             ErrorCode::InvalidValue,
             format!("the previous response `{}` is {status}: it cannot be continued", short(id)),
         ),
-        NoChain::TooLong => (
+        ChainError::TooLong => (
             ErrorCode::ContextTooLong,
             "the conversation before this request exceeds the size limit of a request".to_owned(),
         ),

@@ -24,7 +24,7 @@ use crate::{
 const ID: &str = "resp_00000000000000000000000000000001";
 const ITEM: &str = "msg_00000000000000000000000000000001_0";
 
-/// Work on so many bytes is done beside the event loop.
+/// Work on this many bytes is done off the event loop.
 const LARGE: usize = 2 << 20;
 
 fn ask(body: &Value) -> Request<Body> {
@@ -36,7 +36,7 @@ async fn status(router: &Router, body: &Value) -> u16 {
     router.clone().oneshot(ask(body)).await.unwrap().status().as_u16()
 }
 
-/// A service whose store has a response with so many bytes of output.
+/// A service that has a stored response with `bytes` bytes of output.
 async fn with_output(bytes: usize) -> (Router, Arc<Fake>) {
     let day = Duration::from_secs(24 * 3600);
     let responses = ResponseLimits { retention: day, count: 100, bytes: 64 << 20 };
@@ -53,7 +53,7 @@ async fn with_output(bytes: usize) -> (Router, Arc<Fake>) {
         output: json!([item]).to_string(),
     };
     let (router, fake) = app(Fake { store, steps: hello(), ..Fake::default() });
-    // A first request shows who calls.
+    // A first request shows the caller.
     let hi = json!({ "model": "auto", "input": "Hi", "store": false });
     assert_eq!(status(&router, &hi).await, 200);
     let (_, meta) = fake.seen.lock().pop().unwrap();
@@ -73,7 +73,7 @@ fn names(times: usize) -> Value {
 
 /// Items that no turn knows wait for a turn too.
 #[tokio::test(start_paused = true)]
-async fn all_that_is_kept_of_the_input_counts_until_the_turn_has_begun() {
+async fn stored_input_counts_until_the_turn_has_started() {
     for (store, keep_responses, expected) in [
         (true, true, 40_000..45_000),
         // A response that is not stored keeps no input.

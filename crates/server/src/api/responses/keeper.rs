@@ -1,5 +1,5 @@
-//! A response on its way to its client, and into the store: it is there before the client
-//! has the end of it, so that the next request finds it.
+//! A response on its way to its client and into the store. It is stored before the client gets its
+//! end, so that the next request finds it.
 
 use std::{
     future::Future,
@@ -34,8 +34,7 @@ use crate::{
     store::{Scope, StoredResponse},
 };
 
-/// Starts the turn of a request. The answer is the client's; the caller that passes it on sees to
-/// its being kept.
+/// Starts the turn of a request. The caller passes the answer on to the client and stores it.
 ///
 /// # Errors
 /// The turn failed before anything of it went out.
@@ -50,12 +49,12 @@ pub(in crate::api) async fn answer<S: GatewayService>(
     Ok((response, keeper))
 }
 
-/// Who wants a response once it has ended.
+/// Where a response is needed after it has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::api) enum KeepFor {
-    /// The store, if it is to be kept there.
+    /// In the store, if its request allows that.
     Store,
-    /// The connection too, in any case.
+    /// On the connection, too, in any case.
     Connection,
 }
 
@@ -67,13 +66,13 @@ pub(super) fn list(items: &[Box<RawValue>]) -> String {
     serde_json::to_string(items).unwrap_or_else(|_| "[]".to_owned())
 }
 
-/// Knows a response's request, and learns how it ended.
+/// Stores a response with its request once it has ended.
 pub(in crate::api) struct ResponseKeeper<S> {
     shared: Shared<S>,
     id: String,
     previous: Option<String>,
     input: Arc<[Box<RawValue>]>,
-    /// Whose it is when it is to be kept. Asked for in the beginning: by the end another
+    /// The owner, if the response is to be stored. Determined at the start: by the end another
     /// account may be signed in.
     scope: Option<Scope>,
     ending: ResponseEnding,
@@ -94,7 +93,7 @@ impl<S> Clone for ResponseKeeper<S> {
 
 impl<S: GatewayService> ResponseKeeper<S> {
     /// # Errors
-    /// It is not known whose the response would be.
+    /// The owner of the response cannot be determined.
     pub(in crate::api) async fn new(
         shared: &Shared<S>,
         caller: &Caller,
@@ -132,7 +131,7 @@ impl<S: GatewayService> ResponseKeeper<S> {
         &self.id
     }
 
-    /// What the request said itself.
+    /// The items of the request itself.
     pub(super) fn items(&self) -> Arc<[Box<RawValue>]> {
         Arc::clone(&self.input)
     }
@@ -150,8 +149,8 @@ impl<S: GatewayService> ResponseKeeper<S> {
         })
     }
 
-    /// Keeps the response, if it has ended and is to be kept. A store that takes too long
-    /// goes on by itself.
+    /// Stores the response, if it has ended and is to be stored. A slow store continues in the
+    /// background.
     pub(in crate::api) fn keep(&self) -> impl Future<Output = ()> + Send + use<S> {
         let kept = self.scope.and_then(|scope| Some((scope, self.ended()?)));
         let service = Arc::clone(&self.shared.service);
@@ -165,7 +164,7 @@ impl<S: GatewayService> ResponseKeeper<S> {
         }
     }
 
-    /// The same response, whose end waits until it is kept.
+    /// The same HTTP response; its end waits until it is stored.
     pub(in crate::api) async fn before_the_end_of(self, response: Response) -> Response {
         if self.scope.is_none() {
             return response;
@@ -188,7 +187,7 @@ async fn save<S: GatewayService>(service: Arc<S>, scope: Scope, response: Stored
 
 // === what the encoders leave ===
 
-/// The reply's encoders, with an eye on how they end.
+/// The encoders of the reply, which record its ending.
 pub(in crate::api) struct ResponseReply<S> {
     id: String,
     created: u64,
@@ -294,7 +293,7 @@ impl Collect for EndingCollector {
 
 // === the body ===
 
-/// A stream whose last piece waits until the response is kept.
+/// A stream that holds its last frame back until the response is stored.
 struct KeptBody<S> {
     body: Body,
     keeper: ResponseKeeper<S>,

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_are_forgotten() {
+    fn oldest_recent_responses_are_forgotten() {
         let mut recent = RecentResponses::default();
         for id in 0..=COUNT {
             recent.remember(response(id, 1));
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!((recent.responses.len(), recent.bytes), (0, 0));
     }
     #[test]
-    fn all_connections_share_one_room() {
+    fn all_connections_share_one_memory_limit() {
         let room = RecentBytes::default();
         let mut others: Vec<RecentResponses> =
             (0..9).map(|_| RecentResponses::new(room.clone())).collect();

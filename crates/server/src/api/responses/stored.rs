@@ -1,4 +1,4 @@
-//! What was kept: `GET` and `DELETE /v1/responses/{id}`, and its input items.
+//! Stored responses: `GET` and `DELETE /v1/responses/{id}`, and its input items.
 
 use axum::{
     Extension, Json,

@@ -16,7 +16,7 @@ fn cut(words: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn a_list_comes_newest_first_and_in_pages() {
+fn input_items_are_paginated_newest_first() {
     assert_eq!(
         cut(&[]),
         r#"{"object":"list","data":[{"id":"c"},{"id":"b"},{"id":"a"}],"first_id":"c","last_id":"a","has_more":false}"#

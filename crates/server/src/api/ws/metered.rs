@@ -13,17 +13,17 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::{
     api::bodies::{Bodies, BodyShare},
-    keys::Hash,
+    keys::KeyHash,
 };
 
-/// What answers to pings may have, which are no messages.
+/// The most bytes of an answer to a ping, which is not a message.
 const SIGN: usize = 512;
 
 pub(super) struct MeteredIo<I> {
     io: I,
     bodies: Arc<Bodies>,
     /// Of the client.
-    key: Hash,
+    key: KeyHash,
     coming: Option<PendingMessage>,
 }
 
@@ -35,12 +35,12 @@ struct PendingMessage {
 }
 
 impl<I> MeteredIo<I> {
-    pub(super) fn new(io: I, bodies: Arc<Bodies>, key: Hash) -> Self {
+    pub(super) fn new(io: I, bodies: Arc<Bodies>, key: KeyHash) -> Self {
         Self { io, bodies, key, coming: None }
     }
 
-    /// A message of that length is whole. Gives its share of the memory; none if it had to
-    /// give way.
+    /// A message of that length is whole. Returns its share of the memory, or none if it was
+    /// evicted.
     pub(super) fn whole(&mut self, length: usize) -> Option<BodyShare> {
         // Two that come together are counted with the first.
         if self.coming.is_none() {
@@ -118,10 +118,10 @@ mod tests {
 
     use super::*;
 
-    const KEY: Hash = [1; 32];
+    const KEY: KeyHash = [1; 32];
 
     #[tokio::test]
-    async fn what_comes_counts_until_it_is_used() {
+    async fn received_bytes_count_until_the_message_is_used() {
         let bodies = Bodies::new(2000);
         let (mut client, server) = duplex(4096);
         let mut metered = MeteredIo::new(server, Arc::clone(&bodies), KEY);
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!((bodies.health().reading, bodies.health().bytes), (1, 1000));
         let share = metered.whole(990).unwrap();
         assert_eq!((bodies.health().reading, bodies.health().bytes), (0, 1000));
-        // There is no room for as much again, while that is used.
+        // The same again does not fit while the first is in use.
         client.write_all(&[0; 1001]).await.unwrap();
         let error = metered.read_exact(&mut [0; 1001]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);

@@ -17,7 +17,7 @@ use tokio_tungstenite::{
 use super::metered::MeteredIo;
 use crate::{
     api::bodies::{Bodies, BodyShare},
-    keys::Hash,
+    keys::KeyHash,
 };
 
 /// Between two pings while nothing is asked. A client that answers none of two is gone.
@@ -86,7 +86,7 @@ impl RequestSocket {
         io: TokioIo<Upgraded>,
         limits: SocketLimits,
         bodies: Arc<Bodies>,
-        key: Hash,
+        key: KeyHash,
     ) -> Self {
         let io = MeteredIo::new(io, bodies, key);
         let config = WebSocketConfig::default()

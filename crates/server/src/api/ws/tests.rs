@@ -93,7 +93,7 @@ fn response(bytes: usize) -> Value {
     json!({ "type": "response.create", "model": "auto", "store": false, "input": "x".repeat(bytes) })
 }
 
-/// A router whose turns take a while to begin, and the memory for its bodies.
+/// A router with turns that start slowly, and the memory for its bodies.
 fn slow_to_start() -> (Router, Arc<Bodies>) {
     let mut fake = Fake { start_after: START, steps: hello(), ..Fake::default() };
     fake.settings.bodies = Bodies::new(100_000);
@@ -107,7 +107,7 @@ async fn settled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_counts_until_its_turn_has_begun() {
+async fn message_counts_until_its_turn_has_started() {
     for (path, message, expected) in [
         ("/v1/chat/completions", chat(40_000), 40_000..50_000),
         // What was said is in the turn, and as the connection remembers it.
@@ -126,7 +126,7 @@ async fn a_message_counts_until_its_turn_has_begun() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_waits_for_its_turn_can_be_evicted() {
+async fn message_that_waits_for_a_permit_can_be_evicted() {
     let (router, bodies) = slow_to_start();
     let mut socket = Socket::open(&router, "/v1/chat/completions").await;
     socket.send(&chat(40_000)).await;
@@ -144,7 +144,7 @@ async fn a_message_that_waits_for_its_turn_can_be_evicted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_behind_another_can_be_evicted() {
+async fn queued_message_can_be_evicted() {
     let (router, bodies) = slow_to_start();
     let mut socket = Socket::open(&router, "/v1/chat/completions").await;
     socket.send(&chat(40_000)).await;

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_consent_is_kept_until_it_is_taken_back() {
+fn consent_holds_until_it_is_revoked() {
     let home = Home::new();
     let mut consents = Consents::load(&home.config()).unwrap();
     assert_eq!(consents.list().count(), 0);
@@ -24,7 +24,7 @@ fn a_consent_is_kept_until_it_is_taken_back() {
 }
 
 #[test]
-fn two_processes_do_not_take_each_others_consent_away() {
+fn processes_do_not_overwrite_each_others_consents() {
     let home = Home::new();
     let mut one = Consents::load(&home.config()).unwrap();
     let mut two = Consents::load(&home.config()).unwrap();
@@ -35,7 +35,7 @@ fn two_processes_do_not_take_each_others_consent_away() {
 }
 
 #[test]
-fn what_a_later_version_wrote_stays() {
+fn unknown_consents_of_a_later_version_are_kept() {
     let home = Home::new();
     let mut consents = home.consents(&[ConsentKind::Cli]);
     let text = fs::read_to_string(consents.path()).unwrap();
@@ -48,7 +48,7 @@ fn what_a_later_version_wrote_stays() {
 }
 
 #[test]
-fn a_broken_file_is_no_consent() {
+fn damaged_consent_file_grants_nothing() {
     let home = Home::new();
     let mut consents = home.consents(&[ConsentKind::Cli]);
     fs::write(consents.path(), "{").unwrap();
@@ -59,7 +59,7 @@ fn a_broken_file_is_no_consent() {
 }
 
 #[test]
-fn a_file_that_others_could_have_changed_is_no_consent() {
+fn consent_file_that_others_can_write_grants_nothing() {
     use std::os::unix::fs::PermissionsExt as _;
     let home = Home::new();
     let consents = home.consents(&[ConsentKind::Cli]);
@@ -72,7 +72,7 @@ fn a_file_that_others_could_have_changed_is_no_consent() {
 }
 
 #[test]
-fn kinds_have_names() {
+fn consent_kinds_have_names() {
     for kind in ConsentKind::ALL {
         assert_eq!(kind.to_string().parse(), Ok(kind));
     }
@@ -81,12 +81,13 @@ fn kinds_have_names() {
 }
 
 #[tokio::test]
-async fn a_broken_file_matters_only_where_it_would_be_asked() {
+async fn damaged_consent_file_matters_only_when_it_is_needed() {
     let home = Home::new();
     let consents = home.consents(&[ConsentKind::Cli]);
     fs::write(consents.path(), "{").unwrap();
-    let look =
-        |pairs: &[(&str, &str)]| Here::with(env(pairs), home.path(), Profile::default()).discover();
+    let look = |pairs: &[(&str, &str)]| {
+        LocalUser::with(env(pairs), home.path(), Profile::default()).discover()
+    };
     // There is nothing that it could allow.
     assert!(look(&[]).unwrap().found.is_none());
     home.write(".config/cursor/auth.json", r#"{"accessToken":"theirs"}"#);

@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 use super::*;
-use crate::auth::{discover::discover_in, paths::System};
+use crate::auth::{discover::discover_in, paths::Platform};
 
 const CLI: &str = ".config/cursor/auth.json";
 const DOT_CURSOR: &str = ".cursor/auth.json";
@@ -23,7 +23,7 @@ fn attempt(
     consents: &Consents,
 ) -> Result<Discovery, DiscoverError> {
     let env = env(pairs);
-    let places = Places::on(System::Linux, &env, home.path());
+    let places = CredentialPaths::on(Platform::Linux, &env, home.path());
     discover_in(&places, &env, &profile.parse().unwrap(), consents)
 }
 
@@ -38,7 +38,7 @@ fn ide(home: &Home, rows: &[(&str, &str)]) -> PathBuf {
     path
 }
 
-/// Somebody is signed in everywhere.
+/// Every program is signed in.
 async fn furnish(home: &Home) {
     home.save("default", &Credential::of_access_token("own")).await;
     home.write(CLI, r#"{"accessToken":"cli"}"#);
@@ -49,7 +49,7 @@ async fn furnish(home: &Home) {
 }
 
 #[tokio::test]
-async fn the_order_is_the_documented_one() {
+async fn credentials_are_searched_in_the_documented_order() {
     let home = Home::new();
     furnish(&home).await;
     let mut vars = vec![
@@ -83,7 +83,7 @@ async fn the_order_is_the_documented_one() {
 }
 
 #[tokio::test]
-async fn without_consent_others_files_are_reported_and_not_read() {
+async fn foreign_files_without_consent_are_reported_but_not_read() {
     let home = Home::new();
     furnish(&home).await;
     home.file("default").lock(SHORT).await.unwrap().remove().unwrap();
@@ -117,7 +117,7 @@ async fn without_consent_others_files_are_reported_and_not_read() {
 }
 
 #[tokio::test]
-async fn a_consent_is_for_one_kind_and_ends_when_it_is_taken_back() {
+async fn consent_covers_one_kind_until_it_is_revoked() {
     let home = Home::new();
     furnish(&home).await;
     home.file("default").lock(SHORT).await.unwrap().remove().unwrap();
@@ -140,7 +140,7 @@ async fn a_consent_is_for_one_kind_and_ends_when_it_is_taken_back() {
 }
 
 #[tokio::test]
-async fn a_named_profile_is_never_another_account() {
+async fn named_profile_never_falls_back_to_another_account() {
     let home = Home::new();
     furnish(&home).await;
     let discovery = search(&home, &[], "work", &ConsentKind::ALL);
@@ -154,7 +154,7 @@ async fn a_named_profile_is_never_another_account() {
 }
 
 #[tokio::test]
-async fn what_was_given_and_cannot_be_used_is_an_error() {
+async fn unusable_given_credential_is_an_error() {
     let home = Home::new();
     furnish(&home).await;
     for name in ["CURSOR_ACCESS_TOKEN", "CURSOR_AUTH_TOKEN", "CURSOR_API_KEY"] {
@@ -182,7 +182,7 @@ async fn what_was_given_and_cannot_be_used_is_an_error() {
 }
 
 #[test]
-fn a_file_in_which_nobody_is_signed_in_is_passed_over() {
+fn signed_out_foreign_file_is_skipped() {
     let home = Home::new();
     home.write(CLI, "{}");
     ide(&home, &[("cursorAuth/cachedEmail", "me@example.com")]);
@@ -194,7 +194,7 @@ fn a_file_in_which_nobody_is_signed_in_is_passed_over() {
 }
 
 #[test]
-fn what_is_wrong_with_a_file_is_said_and_the_search_goes_on() {
+fn invalid_foreign_file_is_reported_and_the_search_continues() {
     let home = Home::new();
     home.write(CLI, "MARKED");
     home.write(DOT_CURSOR, "[\"MARKED\"]");

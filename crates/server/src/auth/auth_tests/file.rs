@@ -1,4 +1,4 @@
-//! ibeam's own file: what is in it, who may read it, what happens when it cannot be used.
+//! ibeam's own file: its content, its permissions, and what happens when it cannot be used.
 
 use std::{
     os::unix::fs::{PermissionsExt as _, symlink},
@@ -30,7 +30,7 @@ fn json_of(file: &CredentialFile) -> Value {
 }
 
 #[tokio::test]
-async fn what_was_saved_is_loaded() {
+async fn saved_credential_is_loaded() {
     let home = Home::new();
     let file = home.file("default");
     assert!(file.load().unwrap().is_none());
@@ -53,7 +53,7 @@ async fn what_was_saved_is_loaded() {
 }
 
 #[tokio::test]
-async fn the_shape_is_the_known_one_and_unknown_fields_stay() {
+async fn file_format_is_stable_and_unknown_fields_are_kept() {
     let home = Home::new();
     home.save("default", &credential("a")).await;
     let file = home.file("default");
@@ -72,7 +72,7 @@ async fn the_shape_is_the_known_one_and_unknown_fields_stay() {
 }
 
 #[tokio::test]
-async fn times_are_in_milliseconds_however_written() {
+async fn expiry_is_read_in_milliseconds_in_every_notation() {
     let home = Home::new();
     let rows = [
         ("1700000000000", Some(1_700_000_000)),
@@ -89,7 +89,7 @@ async fn times_are_in_milliseconds_however_written() {
 }
 
 #[tokio::test]
-async fn a_broken_file_is_said_to_be_broken_and_can_be_replaced() {
+async fn damaged_file_is_reported_and_can_be_replaced() {
     let home = Home::new();
     let rows = [
         ("", "not valid JSON at line 1"),
@@ -121,7 +121,7 @@ async fn a_broken_file_is_said_to_be_broken_and_can_be_replaced() {
 }
 
 #[tokio::test]
-async fn a_file_that_others_may_read_is_refused_with_the_command_that_mends_it() {
+async fn file_that_others_can_read_is_refused_with_the_fix() {
     let home = Home::new();
     home.save("default", &credential("a")).await;
     let file = home.file("default");
@@ -139,14 +139,14 @@ async fn a_file_that_others_may_read_is_refused_with_the_command_that_mends_it()
         assert!(Command::new("sh").args(["-c", command]).status().unwrap().success());
         assert_eq!(plain(&file.load().unwrap().unwrap()), plain(&credential("a")));
     }
-    // Signing in again mends it, too.
+    // Signing in again fixes it, too.
     set_mode(file.path(), 0o644);
     home.save("default", &credential("b")).await;
     assert_eq!(mode(file.path()), 0o600);
 }
 
 #[tokio::test]
-async fn a_directory_in_which_others_may_write_is_refused() {
+async fn directory_that_others_can_write_is_refused() {
     let home = Home::new();
     home.save("default", &credential("a")).await;
     let file = home.file("default");
@@ -168,7 +168,7 @@ async fn a_directory_in_which_others_may_write_is_refused() {
 }
 
 #[tokio::test]
-async fn a_link_is_never_followed() {
+async fn symbolic_link_is_never_followed() {
     let home = Home::new();
     let file = home.file("default");
     home.save("other", &credential("theirs")).await;
@@ -195,7 +195,7 @@ async fn a_link_is_never_followed() {
 }
 
 #[tokio::test]
-async fn what_is_no_file_is_refused_and_not_waited_for() {
+async fn non_regular_file_is_refused_without_blocking() {
     let home = Home::new();
     home.save("default", &credential("a")).await;
     let file = home.file("default");
@@ -209,7 +209,7 @@ async fn what_is_no_file_is_refused_and_not_waited_for() {
 }
 
 #[tokio::test]
-async fn profiles_are_apart() {
+async fn profiles_have_separate_files() {
     let home = Home::new();
     assert_eq!(CredentialFile::profiles(&home.config()).unwrap(), []);
     home.save("work", &credential("w")).await;
@@ -217,7 +217,7 @@ async fn profiles_are_apart() {
     let load = |name| plain(&home.file(name).load().unwrap().unwrap());
     assert_eq!(load("work"), plain(&credential("w")));
     assert_eq!(load("default"), plain(&credential("d")));
-    // Locks, half-written files and strangers are no profiles.
+    // Locks, half-written files and unknown files are not profiles.
     home.write(".config/ibeam/credentials/.work.json.x.ibeam.tmp", "");
     home.write(".config/ibeam/credentials/No Profile.json", "{}");
     let names = CredentialFile::profiles(&home.config()).unwrap();
@@ -233,7 +233,7 @@ async fn profiles_are_apart() {
 }
 
 #[tokio::test]
-async fn what_a_killed_process_left_goes_with_the_next_save() {
+async fn leftovers_of_a_killed_process_are_removed_by_the_next_save() {
     let home = Home::new();
     home.save("default", &credential("a")).await;
     let left = home.write(".config/ibeam/credentials/.default.json.k1LLed.ibeam.tmp", "half");
@@ -243,7 +243,7 @@ async fn what_a_killed_process_left_goes_with_the_next_save() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_is_waited_for_and_not_for_ever() {
+async fn waiting_for_a_credential_lock_is_limited() {
     let home = Home::new();
     let file = home.file("default");
     let held = file.lock(SHORT).await.unwrap();

@@ -110,7 +110,7 @@ fn database(home: &Home, rows: &[(&str, Value)]) -> PathBuf {
 }
 
 #[test]
-fn the_ide_s_values_are_text_or_bytes_plain_or_quoted() {
+fn ide_values_are_read_as_text_or_bytes_plain_or_quoted() {
     let home = Home::new();
     let rows = [
         ("cursorAuth/accessToken", Value::Text("eyJ.a.b".to_owned())),
@@ -142,7 +142,7 @@ fn the_ide_s_values_are_text_or_bytes_plain_or_quoted() {
 }
 
 #[test]
-fn the_ide_s_database_is_read_while_it_is_in_use_and_left_as_it_is() {
+fn ide_database_is_read_while_in_use_and_not_changed() {
     let home = Home::new();
     let path = database(&home, &[("cursorAuth/accessToken", Value::Text("a".to_owned()))]);
     let dir = path.parent().unwrap();
@@ -159,7 +159,7 @@ fn the_ide_s_database_is_read_while_it_is_in_use_and_left_as_it_is() {
         entries
     };
     let before = state();
-    // The IDE is writing, and lets nobody in.
+    // The IDE is writing and holds the lock.
     let owner = Connection::open(&path).unwrap();
     owner.execute_batch("BEGIN EXCLUSIVE").unwrap();
     fs::set_permissions(dir, fs::Permissions::from_mode(0o500)).unwrap();
@@ -171,13 +171,13 @@ fn the_ide_s_database_is_read_while_it_is_in_use_and_left_as_it_is() {
 }
 
 #[test]
-fn a_database_that_is_not_there_is_not_made() {
+fn missing_ide_database_is_not_created() {
     let home = Home::new();
     assert!(ide::read(&home.at("state.vscdb")).is_err());
     assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
 }
 
-/// Stands in for the system's program: answers for one service as told.
+/// Replaces the system's program: returns a scripted answer for one service.
 fn security(home: &Home, answers: &str) -> PathBuf {
     let script = format!(
         "#!/bin/sh\necho \"$@\" >> '{}'\ncase \"$5 $6\" in\n{answers}\n*) exit 44;;\nesac\n",
@@ -189,7 +189,7 @@ fn security(home: &Home, answers: &str) -> PathBuf {
 }
 
 #[test]
-fn the_keychain_is_asked_item_by_item() {
+fn foreign_keychain_is_read_item_by_item() {
     let home = Home::new();
     let program = security(
         &home,
@@ -211,7 +211,7 @@ fn the_keychain_is_asked_item_by_item() {
 }
 
 #[test]
-fn a_keychain_that_refuses_or_does_not_answer_is_said() {
+fn foreign_keychain_refusal_and_timeout_are_reported() {
     let home = Home::new();
     let refusing = security(&home, "*) exit 128;;");
     let error = keychain::read(&refusing, SHORT).unwrap_err();

@@ -49,7 +49,7 @@ impl Home {
 
     /// ibeam's own directory in it.
     fn config(&self) -> PathBuf {
-        Places::of(&Env::new(), self.path()).config().to_path_buf()
+        CredentialPaths::of(&Env::new(), self.path()).config().to_path_buf()
     }
 
     fn file(&self, profile: &str) -> CredentialFile {
@@ -70,14 +70,14 @@ impl Home {
     }
 }
 
-/// Nobody else has the lock in these tests.
+/// No other process holds the lock in these tests.
 const SHORT: Duration = Duration::from_secs(5);
 
 fn env(pairs: &[(&str, &str)]) -> Env {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-/// A credential that can be told from others by its mark.
+/// A credential that differs from others by its mark.
 fn credential(mark: &str) -> Credential {
     Credential {
         access_token: Some(format!("access-{mark}").into()),
@@ -116,7 +116,7 @@ fn words(error: &(dyn std::error::Error + 'static)) -> String {
 }
 
 #[tokio::test]
-async fn nothing_shows_a_secret_by_accident() {
+async fn debug_output_contains_no_secret() {
     let home = Home::new();
     let secret = Credential {
         access_token: Some("MARKED-access".into()),

@@ -1,11 +1,11 @@
 //! Where things are on each system.
 
 use super::*;
-use crate::auth::paths::System;
+use crate::auth::paths::Platform;
 
-/// Everything that is looked at, in its order, below the home `/h`.
-fn looked_at(system: System, pairs: &[(&str, &str)]) -> Vec<String> {
-    let places = Places::on(system, &env(pairs), Path::new("/h"));
+/// Every path that is searched, in order, below the home `/h`.
+fn looked_at(system: Platform, pairs: &[(&str, &str)]) -> Vec<String> {
+    let places = CredentialPaths::on(system, &env(pairs), Path::new("/h"));
     let mut paths = vec![places.config().to_path_buf()];
     paths.extend(places.cli_files());
     paths.extend([places.ide_database(), places.legacy_dir(), places.open_code_file()]);
@@ -13,7 +13,7 @@ fn looked_at(system: System, pairs: &[(&str, &str)]) -> Vec<String> {
 }
 
 #[test]
-fn every_system_has_its_places() {
+fn credential_paths_of_every_platform() {
     let linux = [
         "/h/.config/ibeam",
         "/h/.config/cursor/auth.json",
@@ -22,10 +22,10 @@ fn every_system_has_its_places() {
         "/h/.cursor/credentials",
         "/h/.local/share/opencode/auth.json",
     ];
-    assert_eq!(looked_at(System::Linux, &[]), linux);
+    assert_eq!(looked_at(Platform::Linux, &[]), linux);
     // The standard has relative paths ignored; an empty one is relative.
     let relative = [("XDG_CONFIG_HOME", "x"), ("XDG_DATA_HOME", "")];
-    assert_eq!(looked_at(System::Linux, &relative), linux);
+    assert_eq!(looked_at(Platform::Linux, &relative), linux);
 
     let moved = [
         "/x/ibeam",
@@ -37,7 +37,7 @@ fn every_system_has_its_places() {
         "/d/opencode/auth.json",
     ];
     let named = [("XDG_CONFIG_HOME", "/x"), ("XDG_DATA_HOME", "/d"), ("APPDATA", "/no")];
-    assert_eq!(looked_at(System::Linux, &named), moved);
+    assert_eq!(looked_at(Platform::Linux, &named), moved);
 
     let mac = [
         "/h/.config/ibeam",
@@ -47,7 +47,7 @@ fn every_system_has_its_places() {
         "/h/.cursor/credentials",
         "/h/.local/share/opencode/auth.json",
     ];
-    assert_eq!(looked_at(System::MacOs, &[]), mac);
+    assert_eq!(looked_at(Platform::MacOs, &[]), mac);
 
     let windows = [
         "/r/ibeam",
@@ -58,20 +58,23 @@ fn every_system_has_its_places() {
         "/h/.local/share/opencode/auth.json",
     ];
     assert_eq!(
-        looked_at(System::Windows, &[("APPDATA", "/r"), ("XDG_CONFIG_HOME", "/no")]),
+        looked_at(Platform::Windows, &[("APPDATA", "/r"), ("XDG_CONFIG_HOME", "/no")]),
         windows
     );
-    let default = looked_at(System::Windows, &[]);
+    let default = looked_at(Platform::Windows, &[]);
     assert_eq!(default.first().unwrap(), "/h/AppData/Roaming/ibeam");
 
-    let keychain = |system| Places::on(system, &Env::new(), Path::new("/h")).has_keychain();
-    assert!(keychain(System::MacOs) && !keychain(System::Linux) && !keychain(System::Windows));
+    let keychain =
+        |system| CredentialPaths::on(system, &Env::new(), Path::new("/h")).has_keychain();
+    assert!(
+        keychain(Platform::MacOs) && !keychain(Platform::Linux) && !keychain(Platform::Windows)
+    );
 }
 
 #[test]
-fn our_directory_is_the_one_of_the_settings() {
+fn credentials_are_in_the_settings_directory() {
     let home = etcetera::home_dir().unwrap();
-    let places = Places::of(&crate::config::environment(), &home);
+    let places = CredentialPaths::of(&crate::config::environment(), &home);
     let settings = crate::config::default_path().unwrap();
     assert_eq!(Some(places.config()), settings.parent());
 }

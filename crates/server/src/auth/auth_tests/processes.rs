@@ -24,7 +24,7 @@ pub(super) fn long_and_short() -> [Credential; 2] {
 #[ignore = "a part of other tests"]
 async fn child() {
     let (Ok(role), Ok(home)) = (env::var(ROLE), env::var(HOME)) else { return };
-    let config = Places::of(&Env::new(), Path::new(&home)).config().to_path_buf();
+    let config = CredentialPaths::of(&Env::new(), Path::new(&home)).config().to_path_buf();
     let file = CredentialFile::at(&config, &Profile::default());
     match role.as_str() {
         "save" => match file.lock(SHORT).await.unwrap().save(&long_and_short()[0]) {
@@ -93,7 +93,7 @@ pub(super) fn entries(file: &CredentialFile) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_process_killed_while_it_saves_leaves_the_old_file_or_the_new() {
+async fn killed_save_leaves_the_old_or_the_new_file() {
     let home = Home::new();
     let file = home.file("default");
     let whole = long_and_short().map(|credential| plain(&credential));
@@ -110,7 +110,7 @@ async fn a_process_killed_while_it_saves_leaves_the_old_file_or_the_new() {
         let which = whole.iter().position(|credential| *credential == found);
         seen[which.expect("it is one of the two, whole")] += 1;
         halves += entries(&file).iter().filter(|name| name.ends_with(".tmp")).count();
-        // Nobody has to clean up after it.
+        // Nothing has to be cleaned up after it.
         home.file("default").lock(Duration::ZERO).await.unwrap();
     }
     println!("long: {}, short: {}, killed within a write: {halves}", seen[0], seen[1]);
@@ -119,7 +119,7 @@ async fn a_process_killed_while_it_saves_leaves_the_old_file_or_the_new() {
 }
 
 #[tokio::test]
-async fn fifty_processes_take_turns() {
+async fn fifty_processes_save_one_after_the_other() {
     let home = Home::new();
     let children: Vec<_> = (0..50).map(|_| start("", "count", &home)).collect();
     for child in children {
@@ -130,7 +130,7 @@ async fn fifty_processes_take_turns() {
 }
 
 #[tokio::test]
-async fn a_lock_ends_with_its_process() {
+async fn lock_is_released_when_its_process_ends() {
     let home = Home::new();
     let mut child = start("", "hold", &home);
     ready(&mut child);
@@ -143,7 +143,7 @@ async fn a_lock_ends_with_its_process() {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_said_and_nothing_is_lost() {
+async fn full_disk_is_reported_and_the_old_file_kept() {
     let home = Home::new();
     home.save("default", &credential("old")).await;
     let file = home.file("default");
@@ -161,7 +161,7 @@ async fn a_full_disk_is_said_and_nothing_is_lost() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn the_system_s_word_for_a_full_disk_is_understood() {
+fn full_disk_error_is_recognized() {
     use std::io::Write as _;
     let mut full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let error = full.write_all(b"x").unwrap_err();
@@ -170,7 +170,7 @@ fn the_system_s_word_for_a_full_disk_is_understood() {
 }
 
 #[tokio::test]
-async fn modes_do_not_depend_on_the_umask() {
+async fn credential_modes_do_not_depend_on_the_umask() {
     use std::os::unix::fs::PermissionsExt as _;
     let home = Home::new();
     assert!(said(start("umask 000", "save", &home)).contains("saved"));

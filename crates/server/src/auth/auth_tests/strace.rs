@@ -19,7 +19,7 @@ fn save(home: &Home, fault: &str) -> Child {
 
 #[tokio::test]
 #[ignore = "needs strace: cargo xtask test --only strace"]
-async fn a_new_file_is_on_the_disk_before_it_is_in_its_place() {
+async fn new_file_is_synced_before_it_is_renamed() {
     let home = Home::new();
     home.save("default", &credential("old")).await;
     assert!(said(save(&home, "")).contains("saved"));
@@ -36,7 +36,7 @@ async fn a_new_file_is_on_the_disk_before_it_is_in_its_place() {
 
 #[tokio::test]
 #[ignore = "needs strace: cargo xtask test --only strace"]
-async fn killed_at_each_step_the_old_file_is_there_or_the_new() {
+async fn kill_at_any_step_leaves_the_old_or_the_new_file() {
     use std::os::unix::process::ExitStatusExt as _;
     let [new, _] = long_and_short();
     for (step, is_new) in
@@ -61,7 +61,7 @@ async fn killed_at_each_step_the_old_file_is_there_or_the_new() {
 
 #[tokio::test]
 #[ignore = "needs strace: cargo xtask test --only strace"]
-async fn a_disk_that_is_full_at_each_step_loses_nothing() {
+async fn full_disk_at_any_step_loses_nothing() {
     for step in ["fsync", "/^rename"] {
         let home = Home::new();
         home.save("default", &credential("old")).await;

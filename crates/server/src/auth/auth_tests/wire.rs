@@ -16,7 +16,7 @@ use tokio::{
 
 use super::*;
 use crate::{
-    auth::{exchange::exchange, http::AuthHttp, login::PendingLogin},
+    auth::{exchange::exchange, http::AuthHttp, login::BrowserLogin},
     net::connect::{Connector, Host},
     tasks::Tasks,
 };
@@ -69,7 +69,7 @@ impl Service {
     }
 
     async fn login(&self, limit: Duration) -> Result<Credential, PollError> {
-        PendingLogin::begin(self.http(), limit).wait().await
+        BrowserLogin::begin(self.http(), limit).wait().await
     }
 
     async fn refresh(&self, skew: &mut Skew) -> Result<(String, Option<String>), RefreshError> {
@@ -133,7 +133,7 @@ async fn read(stream: &mut DuplexStream) -> Option<[String; 3]> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_poll_survives_two_faults_of_any_kind_in_a_row() {
+async fn login_poll_survives_two_faults_in_a_row() {
     for fault in [
         Says(500, "oops"),
         Says(429, ""),
@@ -162,7 +162,7 @@ async fn a_poll_survives_two_faults_of_any_kind_in_a_row() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_poll_that_hangs_is_given_up_after_twenty_seconds() {
+async fn login_poll_times_out_after_twenty_seconds() {
     let service = Service::new(&[Hangs; 3]);
     let started = Instant::now();
     let error = service.login(Duration::MAX).await.unwrap_err();
@@ -175,7 +175,7 @@ async fn a_poll_that_hangs_is_given_up_after_twenty_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_poll_waits_as_long_as_it_is_told_and_no_longer_than_it_may() {
+async fn login_poll_obeys_retry_after_within_its_limit() {
     let service = Service::new(&[With(429, "retry-after: 33", ""), Says(200, TOKENS)]);
     let started = Instant::now();
     service.login(Duration::MAX).await.unwrap();
@@ -189,7 +189,7 @@ async fn a_poll_waits_as_long_as_it_is_told_and_no_longer_than_it_may() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_policy_answer_keeps_its_words() {
+async fn policy_refusal_keeps_its_text() {
     let service = Service::new(&[Says(403, r#"{"error":"Your team requires SSO"}"#)]);
     let error = service.login(Duration::MAX).await.unwrap_err();
     assert_eq!(error, PollError::Refused("Your team requires SSO".to_owned()));
@@ -199,7 +199,7 @@ async fn a_policy_answer_keeps_its_words() {
 const FORMS: [&str; 3] = ["/auth/exchange_user_api_key", "/auth/refresh", "/oauth/token"];
 
 #[tokio::test(start_paused = true)]
-async fn a_refresh_goes_through_the_forms_in_order() {
+async fn refresh_tries_the_endpoints_in_order() {
     let oauth = r#"{"access_token":"new","id_token":"x","shouldLogout":false}"#;
     let service = Service::new(&[Says(401, ""), Says(500, ""), Says(200, oauth)]);
     let started = Instant::now();
@@ -215,7 +215,7 @@ async fn a_refresh_goes_through_the_forms_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_refresh_token_is_told_from_a_service_in_trouble() {
+async fn dead_refresh_token_differs_from_a_service_failure() {
     let dead = r#"{"access_token":"","id_token":"","shouldLogout":true}"#;
     for script in [
         vec![Says(401, ""), Says(401, ""), Says(200, dead)],
@@ -247,7 +247,7 @@ async fn a_dead_refresh_token_is_told_from_a_service_in_trouble() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refresh_that_hangs_is_asked_again_after_twenty_seconds() {
+async fn refresh_is_retried_after_a_twenty_second_timeout() {
     let service = Service::new(&[Hangs, Says(200, TOKENS)]);
     let started = Instant::now();
     let (access, refresh) = service.refresh(&mut Skew::default()).await.unwrap();
@@ -259,7 +259,7 @@ async fn a_refresh_that_hangs_is_asked_again_after_twenty_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refresh_waits_as_long_as_it_is_told_unless_that_is_too_long() {
+async fn refresh_obeys_retry_after_within_its_limit() {
     let service = Service::new(&[With(429, "retry-after: 9", ""), Says(200, TOKENS)]);
     let started = Instant::now();
     service.refresh(&mut Skew::default()).await.unwrap();
@@ -271,7 +271,7 @@ async fn a_refresh_waits_as_long_as_it_is_told_unless_that_is_too_long() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_date_of_an_answer_puts_the_clock_right() {
+async fn date_header_corrects_the_clock() {
     // EPOCH is 2027-01-15 08:00:00.
     for (date, want) in [
         ("date: Fri, 15 Jan 2027 06:00:00 GMT", EPOCH - 7_200),

@@ -1,5 +1,5 @@
-//! The Cursor CLI's items in the macOS keychain, by the system's own program. The system
-//! may ask the user, so the answer is waited for, though not for ever.
+//! The Cursor CLI's items in the macOS keychain, by the system's own program. The system may ask
+//! the user, so this waits for an answer, up to a limit.
 
 use std::{
     io::{self, Read as _},
@@ -15,7 +15,7 @@ use secrecy::SecretString;
 use super::{ForeignOutcome, some};
 use crate::auth::{Credential, file::token};
 
-/// By its full path: what else is called so is not asked.
+/// By its full path, so that no other program of that name is run.
 #[cfg(target_os = "macos")]
 pub(in crate::auth) const PROGRAM: &str = "/usr/bin/security";
 
@@ -28,11 +28,11 @@ const ACCOUNT: &str = "cursor-user";
 #[cfg(target_os = "macos")]
 pub(in crate::auth) const WAIT: Duration = Duration::from_secs(60);
 
-/// Nobody is asked whether an item is there.
+/// Checking that an item exists does not ask the user.
 #[cfg(target_os = "macos")]
 pub(in crate::auth) const PROBE: Duration = Duration::from_secs(5);
 
-/// What the program exits with when there is no such item.
+/// The program's exit code for a missing item.
 const NOT_FOUND: i32 = 44;
 
 const LONGEST: u64 = 64 << 10;
@@ -77,7 +77,7 @@ fn find(program: &Path, service: &str) -> Command {
     command
 }
 
-/// What the program says until it closes its output; `None`: it was too late, and ended.
+/// The output of the program; `None` if it took too long and was killed.
 fn run(command: &mut Command, wait: Duration) -> io::Result<Option<(ExitStatus, String)>> {
     let streams = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = streams.spawn()?;
@@ -86,7 +86,7 @@ fn run(command: &mut Command, wait: Duration) -> io::Result<Option<(ExitStatus, 
     thread::spawn(move || {
         let mut text = String::new();
         let read = stdout.map(|stdout| stdout.take(LONGEST).read_to_string(&mut text));
-        // Nobody listens any more when the wait is over.
+        // The receiver is gone when the wait is over.
         let _ = tx.send(if let Some(Ok(_)) = read { text } else { String::new() });
     });
     let Ok(text) = rx.recv_timeout(wait) else {

@@ -14,8 +14,8 @@ use super::{
     file::{expires, secret, text, token},
 };
 
-/// What a file gave: nothing if nobody is signed in there. The error says what
-/// is wrong, and quotes nothing of the file.
+/// The credential in a file, or none if that program is signed out. The error says what is wrong
+/// and quotes nothing of the file.
 pub(super) type ForeignOutcome = Result<Option<Credential>, String>;
 
 /// A file of OpenCode holds the credentials of all providers.

@@ -33,18 +33,18 @@ use crate::{clock, net::chain, random, tasks::Tasks};
 
 /// After a renewal ahead of time has failed, the next one waits: the token is still good.
 const PAUSE: Duration = Duration::from_secs(60);
-/// A proof that was refused is not handed in again for so long.
+/// A refused refresh token or key is not tried again for this long.
 const DEAD: Duration = Duration::from_secs(300);
-/// A token that is refused so soon after it was handed out is no matter of its age.
+/// A token that is refused this soon after it was issued is not refused for its age.
 const BRAND_NEW: Duration = Duration::from_secs(30);
 
-/// Tells the time in seconds since 1970.
+/// Returns the time in seconds since 1970.
 pub type WallClock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
-/// Reads the credential anew from where it was found.
+/// Reads the credential again from its source.
 pub type Reread = Arc<dyn Fn() -> Result<Option<FoundCredential>, NotRead> + Send + Sync>;
 
-/// Why a source gave nothing, not even that there is nothing.
+/// Why a source could not be read.
 #[derive(Debug)]
 pub enum NotRead {
     Unusable(String),
@@ -73,14 +73,13 @@ type TokenFlight = Receiver<Option<TokenOutcome>>;
 
 /// Hands out the token to use. Clones share it.
 #[derive(Clone)]
-pub struct Tokens {
+pub struct AccessTokens {
     inner: Arc<TokensInner>,
 }
 
 struct TokensInner {
     holder: Holder,
-    /// The files that decide whose token is used.
-    /// ibeam's own file, whoever has the credential: it goes before what is borrowed.
+    /// ibeam's own file, also if the credential is borrowed: it takes precedence.
     own: Option<CredentialFile>,
     watched: Vec<PathBuf>,
     http: Option<AuthHttp>,
@@ -105,13 +104,13 @@ enum Holder {
 
 /// A program that signs its own requests.
 pub trait Delegate: Send + Sync + 'static {
-    /// Asks whether it could, now.
+    /// Checks whether it can sign requests now.
     fn check(&self) -> BoxFuture<'_, Result<(), TurnError>>;
-    /// It could not after all: what it said last does not count any more.
+    /// A request was refused: the last check does not count any more.
     fn doubt(&self);
-    /// Whom it signs for, as far as is known.
+    /// The account that it signs for, as far as known.
     fn account(&self) -> String;
-    /// Whether it could, as far as is known.
+    /// Whether it can sign requests, as far as known.
     fn signed_in(&self) -> bool;
 }
 
@@ -124,15 +123,14 @@ struct TokensState {
     paused: Option<Instant>,
     /// What was refused, why, and when.
     dead: Vec<(SecretString, TurnError, Instant)>,
-    /// What stood at the source when we renewed it. As long as it stands there still, ours
-    /// is newer.
+    /// The credential at the source when we renewed it. While it is still there, ours is newer.
     spent: Option<SecretString>,
     /// A renewed sign-in that could not be written, and has to be.
     unkept: Option<Credential>,
     /// The watched files as they were when they were last read, and the token in them.
     seen: watch::SeenStamps,
     taken: Option<SecretString>,
-    /// They could not be read, and are not looked at before this.
+    /// They could not be read, and are not read again before this.
     blind: Option<Instant>,
 }
 
@@ -147,15 +145,15 @@ struct HeldToken {
     refused: bool,
 }
 
-impl fmt::Debug for Tokens {
+impl fmt::Debug for AccessTokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tokens").field("source", &self.source()).finish_non_exhaustive()
+        f.debug_struct("AccessTokens").field("source", &self.source()).finish_non_exhaustive()
     }
 }
 
 // === making one ===
 
-impl Tokens {
+impl AccessTokens {
     /// A token that is used as it is, and never renewed. `place` names where it came
     /// from.
     #[must_use]
@@ -191,8 +189,8 @@ impl Tokens {
         Self::with(holder, Some(file), |_| Some(credential), Some(http), wall(), tasks)
     }
 
-    /// `credential` gives what is there now. `own` is ibeam's file, whoever has the
-    /// credential.
+    /// `credential` returns the present credential. `own` is ibeam's file, also if the credential
+    /// is borrowed.
     fn with(
         holder: Holder,
         own: Option<&CredentialFile>,
@@ -202,7 +200,7 @@ impl Tokens {
         tasks: &Tasks,
     ) -> Self {
         let watched = watch::paths(&holder, own);
-        // Before anything is read: what changes meanwhile is found the next time.
+        // Taken before anything is read, so that a change meanwhile is noticed the next time.
         let mut state = TokensState {
             held: None,
             skew: Skew::default(),
@@ -253,12 +251,12 @@ fn wall() -> WallClock {
 
 // === using it ===
 
-impl Tokens {
-    /// The token to use now. Waits only if the one at hand is over, or if somebody has
-    /// signed in or out since.
+impl AccessTokens {
+    /// The token to use now. Waits only if the present one has expired, or if the sign-in has
+    /// changed.
     ///
     /// # Errors
-    /// Nobody is signed in (any more), or the token is over and cannot be renewed now.
+    /// Not signed in, or the token has expired and cannot be renewed now.
     pub async fn current(&self) -> TokenOutcome {
         if let Holder::Delegated(delegate) = &self.inner.holder {
             return delegate.check().await.map(|()| SecretString::default());
@@ -312,8 +310,8 @@ impl Tokens {
         self.current().await
     }
 
-    /// Names the account, the same for all of its tokens. Not secret, and not readable
-    /// where the token does not say whose it is.
+    /// Names the account, the same for all of its tokens. Not secret; a hash if the token does not
+    /// name its account.
     #[must_use]
     pub fn account(&self) -> String {
         let state = self.inner.state.lock();
@@ -325,7 +323,7 @@ impl Tokens {
         }
     }
 
-    /// Another program signs its requests by itself.
+    /// Whether another program signs its own requests.
     #[must_use]
     pub fn are_delegated(&self) -> bool {
         matches!(self.inner.holder, Holder::Delegated(_))

@@ -15,7 +15,7 @@ use tokio::{sync::watch, time::Instant};
 use tracing::{debug, info, warn};
 
 use super::{
-    DEAD, Holder, NotRead, PAUSE, TokenFlight, TokenOutcome, Tokens, TokensState, same,
+    AccessTokens, DEAD, Holder, NotRead, PAUSE, TokenFlight, TokenOutcome, TokensState, same,
     words::{refused_fixed, unavailable, unreadable, unusable, unusable_file},
 };
 use crate::{
@@ -32,7 +32,7 @@ const DEAD_CAP: usize = 4;
 
 const GOING: &str = "ibeam is shutting down";
 
-impl Tokens {
+impl AccessTokens {
     /// The renewal under way, or a new one. It runs as a task of its own: a caller that
     /// leaves must not lose tokens that were already handed out.
     pub(super) fn renewal(&self, state: &mut TokensState) -> TokenFlight {
@@ -51,14 +51,14 @@ impl Tokens {
         })
     }
 
-    /// Does something that ends in a token, one thing at a time.
+    /// Runs work that results in a token, one at a time.
     pub(super) fn fly(
         &self,
         state: &mut TokensState,
         name: &'static str,
         work: impl Future<Output = TokenOutcome> + Send + 'static,
     ) -> TokenFlight {
-        // One whose task is gone brings nothing any more.
+        // A flight without its task has no result.
         if let Some(flight) = state.flight.as_ref().filter(|flight| flight.has_changed().is_ok()) {
             return flight.clone();
         }
@@ -81,7 +81,7 @@ impl Tokens {
                 Ok(self.adopt_grant(*grant, None))
             }
             Holder::Own(file) => self.renewed_own(file, stale).await,
-            // There is no token that could be renewed.
+            // The other program renews its own token.
             Holder::Delegated(delegate) => delegate.check().await.map(|()| SecretString::default()),
             Holder::Borrowed(_, reread) => {
                 let reread = Arc::clone(reread);
@@ -93,7 +93,8 @@ impl Tokens {
                     Err(_) => return Err(unavailable(GOING)),
                 };
                 match (found, &self.inner.own) {
-                    // Somebody signed in since. It is shared, and so it is locked and kept.
+                    // The user signed in with ibeam since. That file is shared, so it is locked and
+                    // saved.
                     (
                         Some(FoundCredential { source: CredentialSource::Own(_), .. }),
                         Some(file),
@@ -107,7 +108,7 @@ impl Tokens {
         }
     }
 
-    /// Whoever holds the lock renews; who comes after finds what is new.
+    /// The process that holds the lock renews; the others then find the new token.
     async fn renewed_own(
         &self,
         file: &CredentialFile,
@@ -115,8 +116,8 @@ impl Tokens {
     ) -> TokenOutcome {
         let lock = match file.lock(LOCK_WAIT).await {
             Ok(lock) => Ok(Arc::new(lock)),
-            // Where nothing can be written, others cannot be kept away, nor told. That is no
-            // reason to let this process down.
+            // If nothing can be written, other processes cannot be locked out or informed. This
+            // process renews all the same.
             Err(error @ AuthFileError::File(FileError::Io { .. } | FileError::Full { .. })) => {
                 Err(error)
             }
@@ -140,8 +141,8 @@ impl Tokens {
         Ok(token)
     }
 
-    /// The token in use, and the credential that waits to be written, if that is all there is
-    /// to do: it is good, and nobody else has written meanwhile.
+    /// The token in use, and the credential that waits to be written, if that is all there is to
+    /// do: it is valid, and no other process has written meanwhile.
     fn unkept(&self, found: &Credential) -> Option<(SecretString, Credential)> {
         let state = self.inner.state.lock();
         let now = state.skew.server_time((self.inner.wall)());
@@ -159,7 +160,7 @@ impl Tokens {
                 let watched = self.inner.watched.clone();
                 let save = self.inner.tasks.spawn_blocking(move || {
                     let saved = lock.save(&credential);
-                    // Nobody else writes as long as there is the lock.
+                    // No other process writes while the lock is held.
                     saved.map(|_| super::watch::look(&watched))
                 });
                 match save.await {
@@ -172,7 +173,7 @@ impl Tokens {
         let before = {
             let mut state = self.inner.state.lock();
             if let Ok(seen) = &saved {
-                // Our own writing is no news.
+                // Our own write is not a change.
                 state.seen.clone_from(seen);
                 state.taken = mark(&new).cloned();
             }
@@ -233,7 +234,7 @@ impl Tokens {
         Ok((token, Some(new)))
     }
 
-    /// A token that is not the one to be rid of, and has a while to live.
+    /// The token of a credential, if it is not the stale one and does not expire soon.
     fn usable(&self, found: &Credential, stale: Option<&SecretString>) -> Option<SecretString> {
         let access = found.access_token.as_ref()?;
         let mut state = self.inner.state.lock();
@@ -304,7 +305,7 @@ impl TokensState {
     }
 }
 
-/// What tells one state of a source from the next.
+/// The secret that identifies the state of a source.
 pub(super) fn mark(credential: &Credential) -> Option<&SecretString> {
     let Credential { access_token, refresh_token, api_key, .. } = credential;
     access_token.as_ref().or(refresh_token.as_ref()).or(api_key.as_ref())

@@ -51,10 +51,10 @@ impl Bench {
         }
     }
 
-    fn borrowing(&self, found: FoundCredential, reread: Reread) -> Tokens {
+    fn borrowing(&self, found: FoundCredential, reread: Reread) -> AccessTokens {
         let holder = Holder::Borrowed(found.source, reread);
         let (own, http, credential) = (self.file(), Some(self.http()), found.credential);
-        Tokens::with(holder, Some(&own), |_| Some(credential), http, self.wall(), &self.tasks)
+        AccessTokens::with(holder, Some(&own), |_| Some(credential), http, self.wall(), &self.tasks)
     }
 
     fn wall(&self) -> WallClock {
@@ -84,8 +84,8 @@ impl Bench {
         crate::auth::login::keep(&self.file(), &credential).await.unwrap();
     }
 
-    fn tokens(&self) -> Tokens {
-        Tokens::own_at(self.file(), self.http(), self.wall(), &self.tasks)
+    fn tokens(&self) -> AccessTokens {
+        AccessTokens::own_at(self.file(), self.http(), self.wall(), &self.tasks)
     }
 
     fn refreshes(&self) -> u64 {
@@ -107,7 +107,7 @@ fn text(token: TokenOutcome) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_good_token_is_used_as_it_is() {
+async fn valid_token_is_used_unchanged() {
     let good = token(EPOCH, EPOCH + 9_000);
     let bench = Bench::new(&[&good]);
     bench.save(&good).await;
@@ -120,7 +120,7 @@ async fn a_good_token_is_used_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expired_one_is_renewed_once_for_all_who_wait() {
+async fn expired_token_is_renewed_once_for_all_waiters() {
     let old = token(EPOCH - 9_000, EPOCH - 1);
     let bench = Bench::new(&[&old]);
     bench.save(&old).await;
@@ -145,7 +145,7 @@ async fn an_expired_one_is_renewed_once_for_all_who_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_leaves_does_not_lose_the_new_tokens() {
+async fn dropped_request_does_not_lose_the_new_tokens() {
     let old = token(EPOCH - 9_000, EPOCH - 1);
     let bench = Bench::new(&[&old]);
     bench.save(&old).await;
@@ -165,7 +165,7 @@ async fn who_leaves_does_not_lose_the_new_tokens() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ahead_of_its_end_it_is_renewed_beside_the_requests() {
+async fn token_is_renewed_in_the_background_before_it_expires() {
     let old = token(EPOCH - 9_000, EPOCH + 200);
     let bench = Bench::new(&[&old]);
     bench.save(&old).await;
@@ -178,7 +178,7 @@ async fn ahead_of_its_end_it_is_renewed_beside_the_requests() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_another_process_renewed_is_used() {
+async fn token_renewed_by_another_process_is_used() {
     let old = token(EPOCH - 9_000, EPOCH - 1);
     let new = token(EPOCH, EPOCH + 9_000);
     let bench = Bench::new(&[&old, &new]);
@@ -190,7 +190,7 @@ async fn what_another_process_renewed_is_used() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_sign_in_is_told_once_and_a_new_one_is_found() {
+async fn dead_sign_in_is_reported_and_a_new_one_is_found() {
     let old = token(EPOCH - 9_000, EPOCH - 1);
     let bench = Bench::with(&[&old], |sim| sim.sign_in.refuse_refresh = true);
     bench.save(&old).await;
@@ -213,7 +213,7 @@ async fn a_dead_sign_in_is_told_once_and_a_new_one_is_found() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_token_outlives_a_dead_sign_in() {
+async fn last_token_stays_valid_after_the_sign_in_is_dead() {
     let last = token(EPOCH - 9_000, EPOCH + 200);
     let bench = Bench::with(&[&last], |sim| sim.sign_in.refuse_refresh = true);
     bench.save(&last).await;
@@ -230,14 +230,14 @@ async fn the_last_token_outlives_a_dead_sign_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_the_service_a_token_is_used_to_its_end() {
+async fn unreachable_service_leaves_the_token_in_use_until_it_expires() {
     let short = token(EPOCH - 9_000, EPOCH + 120);
     let bench = Bench::new(&[]);
     bench.save(&short).await;
-    // Nobody is at the other end.
+    // No service is at the other end.
     let connector = Connector::Memory(Arc::new(|| tokio::io::duplex(64).0));
     let http = AuthHttp::new(&connector, &host(), &bench.tasks);
-    let tokens = Tokens::own_at(bench.file(), http, bench.wall(), &bench.tasks);
+    let tokens = AccessTokens::own_at(bench.file(), http, bench.wall(), &bench.tasks);
     assert_eq!(text(tokens.current().await), short);
     tokio::time::sleep(Duration::from_secs(100)).await;
     assert_eq!(text(tokens.current().await), short);
@@ -248,7 +248,7 @@ async fn without_the_service_a_token_is_used_to_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_token_is_replaced_once() {
+async fn rejected_token_is_replaced_once() {
     let good = token(EPOCH, EPOCH + 9_000);
     let bench = Bench::new(&[&good]);
     bench.save(&good).await;
@@ -260,7 +260,7 @@ async fn a_refused_token_is_replaced_once() {
     assert_ne!(new, good);
     assert_eq!(text(tokens.renew(&used).await), new, "who comes late gets the new one");
     assert_eq!(bench.refreshes(), 1);
-    // A new one that is refused at once: asking for more would go on for ever.
+    // A new token that is refused at once: renewing again would never end.
     let error = tokens.renew(&SecretString::from(new.clone())).await.unwrap_err();
     assert_eq!(error.code, ErrorCode::NotAuthenticated);
     assert_eq!(bench.refreshes(), 1);
@@ -270,10 +270,10 @@ async fn a_refused_token_is_replaced_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_given_token_is_never_renewed() {
+async fn fixed_token_is_never_renewed() {
     let old = token(EPOCH - 9_000, EPOCH - 1);
     let tokens =
-        Tokens::fixed(SecretString::from(old.clone()), "CURSOR_ACCESS_TOKEN", &Tasks::new());
+        AccessTokens::fixed(SecretString::from(old.clone()), "CURSOR_ACCESS_TOKEN", &Tasks::new());
     let used = tokens.current().await.unwrap();
     assert_eq!(used.expose_secret(), old);
     let error = tokens.renew(&used).await.unwrap_err();
@@ -282,27 +282,27 @@ async fn a_given_token_is_never_renewed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_is_exchanged_and_exchanged_again() {
+async fn api_key_is_exchanged_each_time_the_token_expires() {
     let bench =
         Bench::with(&[], |sim| sim.sign_in.token_lifetime = Some(Duration::from_secs(1_200)));
     let key = SecretString::from(Sim::API_KEY);
     let make = |key| {
         let (http, wall) = (Some(bench.http()), bench.wall());
-        Tokens::with(Holder::Key(key), None, |_| None, http, wall, &bench.tasks)
+        AccessTokens::with(Holder::Key(key), None, |_| None, http, wall, &bench.tasks)
     };
     let tokens = make(key);
     assert!(tokens.signed_in() && !tokens.account().is_empty());
     let first = text(tokens.current().await);
     assert_eq!(text(tokens.current().await), first);
     assert_eq!(bench.refreshes(), 1);
-    // A minute before its end at the latest, and nobody waits for it.
+    // A minute before it expires at the latest, in the background.
     tokio::time::sleep(Duration::from_secs(1_145)).await;
     assert_eq!(text(tokens.current().await), first);
     bench.tasks.join_within(Duration::from_secs(1)).await;
     let second = text(tokens.current().await);
     assert_ne!(second, first);
     assert_eq!(bench.refreshes(), 2);
-    // Nobody came by in time: the next one waits.
+    // Without a request in time, the next one waits.
     tokio::time::sleep(Duration::from_secs(1_300)).await;
     assert_ne!(text(tokens.current().await), second);
     assert_eq!(bench.refreshes(), 3);
@@ -322,7 +322,7 @@ fn lent(token: &str) -> FoundCredential {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_is_ahead_costs_one_renewal() {
+async fn fast_clock_costs_one_renewal() {
     let good = token(EPOCH, EPOCH + 9_000);
     let bench =
         Bench::with(&[&good], |sim| sim.sign_in.token_lifetime = Some(Duration::from_secs(7_200)));
@@ -344,7 +344,7 @@ async fn a_clock_that_is_ahead_costs_one_renewal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_is_behind_is_put_right_by_the_token() {
+async fn slow_clock_is_corrected_by_the_token() {
     let good = token(EPOCH, EPOCH + 600);
     let bench = Bench::new(&[&good]);
     bench.save(&good).await;
@@ -358,7 +358,7 @@ async fn a_clock_that_is_behind_is_put_right_by_the_token() {
 
 #[cfg(unix)]
 #[tokio::test(start_paused = true)]
-async fn a_file_that_others_may_read_is_not_used() {
+async fn credential_file_that_others_can_read_is_not_used() {
     use std::os::unix::fs::PermissionsExt as _;
     let good = token(EPOCH, EPOCH + 9_000);
     let bench = Bench::new(&[&good]);
@@ -376,7 +376,7 @@ fn of_account(name: &str, expires: u64) -> String {
 
 /// `ibeam logout` and `ibeam login`, in another terminal.
 #[tokio::test(start_paused = true)]
-async fn signing_out_and_in_is_noticed_with_the_next_token() {
+async fn sign_out_and_sign_in_are_noticed_with_the_next_token() {
     let (one, two) = (of_account("one", EPOCH + 9_000), of_account("two", EPOCH + 9_000));
     let bench = Bench::new(&[&one, &two]);
     bench.save(&one).await;
@@ -400,9 +400,9 @@ async fn signing_out_and_in_is_noticed_with_the_next_token() {
     assert_eq!(bench.refreshes(), 0, "nothing of that needs a new token");
 }
 
-/// Saving what we have is no news, and a file that others can read is no sign-in.
+/// Saving the same token is not a change, and a file that others can read is not a sign-in.
 #[tokio::test(start_paused = true)]
-async fn a_file_that_is_as_good_as_before_changes_nothing() {
+async fn rewritten_file_with_the_same_token_changes_nothing() {
     use std::os::unix::fs::PermissionsExt as _;
     let old = token(EPOCH - 9_000, EPOCH - 1);
     let bench = Bench::new(&[&old]);

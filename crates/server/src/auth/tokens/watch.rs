@@ -1,5 +1,5 @@
-//! Notices that somebody signed in or out beside a program that runs: one look at the files
-//! for each token that is asked for.
+//! Notices sign-ins and sign-outs by other processes: checks the files for each token that is
+//! requested.
 
 use std::{
     path::{Path, PathBuf},
@@ -11,22 +11,22 @@ use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use super::{
-    Holder, NotRead, PAUSE, TokenFlight, TokenOutcome, Tokens, TokensState, renew::mark, same,
+    AccessTokens, Holder, NotRead, PAUSE, TokenFlight, TokenOutcome, TokensState, renew::mark, same,
 };
 use crate::{
     auth::{Consents, Credential, CredentialFile},
-    stamp::Stamp,
+    stamp::FileStamp,
 };
 
 /// How the files were when they were last read, in the order of the paths.
-pub(super) type SeenStamps = Vec<Option<Stamp>>;
+pub(super) type SeenStamps = Vec<Option<FileStamp>>;
 
-/// A renewal that was under way when the files changed may not have seen it, so that they
-/// are looked at once more after it. Nobody writes them more often than that.
+/// A renewal that was under way when the files changed may not have seen it, so they are checked
+/// again after it. They do not change more often than that.
 const LOOKS: usize = 3;
 
-/// What decides whose token is used. The files of other programs are none of them: they
-/// write theirs all the time, and renew beside us.
+/// The files that decide which account is used. Files of other programs are not watched: those
+/// programs write them all the time.
 pub(super) fn paths(holder: &Holder, own: Option<&CredentialFile>) -> Vec<PathBuf> {
     match (holder, own) {
         (Holder::Own(file), _) => vec![file.path().to_path_buf()],
@@ -42,15 +42,15 @@ pub(super) fn paths(holder: &Holder, own: Option<&CredentialFile>) -> Vec<PathBu
 }
 
 pub(super) fn look(paths: &[PathBuf]) -> SeenStamps {
-    paths.iter().map(|path| Stamp::of(path)).collect()
+    paths.iter().map(|path| FileStamp::of(path)).collect()
 }
 
-impl Tokens {
-    /// Takes up what has changed since the last time.
+impl AccessTokens {
+    /// Applies changes of the files since the last check.
     pub(super) async fn notice(&self) {
         for _ in 0..LOOKS {
             let Some(mut flight) = self.rereading() else { return };
-            // How it went shows in what is held now.
+            // The result is in the state.
             let _ = flight.wait_for(Option::is_some).await;
         }
     }

@@ -1,4 +1,4 @@
-//! What callers are told when there is no token for them.
+//! Errors for callers that cannot get a token.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use ibeam_core::{
     error::{ErrorCode, TurnError},
 };
 
-use super::{Holder, Tokens};
+use super::{AccessTokens, Holder};
 use crate::{
     auth::{AuthFileError, Profile},
     net::chain,
@@ -23,7 +23,7 @@ pub fn login_command(profile: &Profile) -> String {
     }
 }
 
-impl Tokens {
+impl AccessTokens {
     fn command(&self) -> String {
         match &self.inner.holder {
             Holder::Own(file) => login_command(file.profile()),

@@ -1,9 +1,9 @@
-//! Where the secrets of ibeam's own credentials are: in its file, or in the system's
-//! keychain, and then the file says so.
+//! Where the secrets of ibeam's own credentials are: in its file, or in the system's keychain if
+//! the file says so.
 //!
-//! *Invariant:* what the file says is followed when it is read, what the user chose when
-//! it is written. A change of mind takes effect with the next write, and until then the
-//! credential is where it was.
+//! *Invariant:* what the file says is followed when it is read, what the user chose when it is
+//! written. A changed setting takes effect with the next write, and until then the credential is
+//! where it was.
 
 mod queue;
 mod system;
@@ -100,14 +100,14 @@ pub(super) trait Keychain: fmt::Debug + Send + Sync {
 
 /// What came of a write, besides what was written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Saved {
+pub struct SavedCredential {
     /// The secrets were elsewhere before.
     pub moved: Option<CredentialStorage>,
     /// The keychain still has its copy.
     pub left: Option<KeychainError>,
 }
 
-impl Saved {
+impl SavedCredential {
     /// What the user should know of it.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
@@ -129,12 +129,12 @@ impl Saved {
 
 /// Puts secrets where the user wants them, and finds them where they are.
 #[derive(Clone, Debug)]
-pub(super) struct Vault {
+pub(super) struct CredentialVault {
     keep: CredentialStorage,
     keychain: PatientKeychain,
 }
 
-impl Default for Vault {
+impl Default for CredentialVault {
     /// One line of callers for the whole process: the keychain is one, too.
     fn default() -> Self {
         static HERE: LazyLock<PatientKeychain> =
@@ -143,7 +143,7 @@ impl Default for Vault {
     }
 }
 
-impl Vault {
+impl CredentialVault {
     #[cfg(test)]
     pub(super) fn of(keep: CredentialStorage, keychain: Arc<dyn Keychain>, wait: Duration) -> Self {
         Self { keep, keychain: PatientKeychain::new(keychain, wait) }

@@ -1,5 +1,4 @@
-//! Asks a keychain, and does not wait for ever: it may have opened a dialog that nobody
-//! sees.
+//! Calls a keychain with a time limit: it may have opened a dialog that no user sees.
 
 use std::{
     sync::{
@@ -15,9 +14,9 @@ use parking_lot::{Condvar, Mutex};
 
 use super::{Keychain, KeychainError};
 
-/// One caller at a time, each on a thread of its own, since a call cannot be taken back.
-/// As long as one hangs that was given up, nobody else is let in: its write must not
-/// land after a later one, and threads must not pile up. Clones share the line.
+/// One caller at a time, each on a thread of its own, since a call cannot be taken back. While a
+/// call that timed out still hangs, no other call is made: its write must not land after a later
+/// one, and threads must not pile up. Clones share the queue.
 #[derive(Clone, Debug)]
 pub(super) struct PatientKeychain {
     keychain: Arc<dyn Keychain>,
@@ -27,7 +26,7 @@ pub(super) struct PatientKeychain {
 
 #[derive(Debug, Default)]
 struct KeychainQueue {
-    /// Who is being served.
+    /// The call that is running.
     served: Mutex<Option<Arc<KeychainCall>>>,
     moved: Condvar,
 }
@@ -37,7 +36,7 @@ struct KeychainCall {
     given_up: AtomicBool,
 }
 
-/// The right to ask. Dropping it lets the next one in.
+/// The right to call the keychain. Dropping it releases the queue.
 struct KeychainTurn(Arc<KeychainQueue>);
 
 impl Drop for KeychainTurn {
@@ -52,7 +51,7 @@ impl PatientKeychain {
         Self { keychain, wait, line: Arc::default() }
     }
 
-    /// Blocks for as long as the line and the keychain take, each within the limit.
+    /// Blocks until the queue and the keychain are done, each within the limit.
     pub(super) fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&dyn Keychain) -> Result<T, KeychainError> + Send + 'static,
@@ -63,9 +62,9 @@ impl PatientKeychain {
         let thread = thread::Builder::new().name("keychain".to_owned());
         let started = thread.spawn(move || {
             let answer = question(keychain.as_ref());
-            // First, so that who hears the answer can ask again.
+            // First, so that the caller can make another call after the answer.
             drop(turn);
-            // Nobody listens any more when the wait is over.
+            // The receiver is gone when the wait is over.
             let _ = sender.send(answer);
         });
         if let Err(error) = started {

@@ -104,7 +104,7 @@ impl Bench {
     fn patient_for(&self, keep: CredentialStorage, wait: Duration) -> CredentialFile {
         let keychain: Arc<dyn Keychain> = self.keychain.clone();
         let file = CredentialFile::at(self.dir.path(), &Profile::default());
-        file.with_vault(Vault::of(keep, keychain, wait))
+        file.with_vault(CredentialVault::of(keep, keychain, wait))
     }
 
     fn path(&self) -> PathBuf {
@@ -115,11 +115,15 @@ impl Bench {
         serde_json::from_str(&fs::read_to_string(self.path()).unwrap()).unwrap()
     }
 
-    async fn save(&self, keep: CredentialStorage, mark: &str) -> Result<Saved, AuthFileError> {
+    async fn save(
+        &self,
+        keep: CredentialStorage,
+        mark: &str,
+    ) -> Result<SavedCredential, AuthFileError> {
         login::keep(&self.file(keep), &credential(mark)).await
     }
 
-    /// Who is signed in, by whichever setting: it must not matter.
+    /// The account that is signed in, with either setting.
     fn who(&self) -> String {
         let marks = [CredentialStorage::File, CredentialStorage::Keychain].map(|keep| {
             let found = self.file(keep).load().unwrap().unwrap();
@@ -165,12 +169,15 @@ fn the(error: &AuthFileError) -> &KeychainError {
 }
 
 #[tokio::test]
-async fn the_file_has_no_secret_and_the_item_has_nothing_else() {
+async fn secrets_are_only_in_the_keychain_item() {
     let bench = Bench::new();
     assert!(bench.file(CredentialStorage::Keychain).load().unwrap().is_none());
     assert_eq!(bench.keychain.calls(), [""; 0], "nobody is asked for nothing");
 
-    assert_eq!(bench.save(CredentialStorage::Keychain, "a").await.unwrap(), Saved::default());
+    assert_eq!(
+        bench.save(CredentialStorage::Keychain, "a").await.unwrap(),
+        SavedCredential::default()
+    );
     assert_eq!(bench.who(), "a");
     let on_disk = all_text(bench.dir.path());
     for secret in ["access-a", "refresh-a", "crsr_a"] {
@@ -193,9 +200,9 @@ async fn the_file_has_no_secret_and_the_item_has_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_change_of_mind_moves_the_secrets_with_the_next_write() {
+async fn changed_storage_takes_effect_with_the_next_write() {
     let bench = Bench::new();
-    assert_eq!(bench.save(CredentialStorage::File, "a").await.unwrap(), Saved::default());
+    assert_eq!(bench.save(CredentialStorage::File, "a").await.unwrap(), SavedCredential::default());
     assert_eq!(bench.keychain.calls(), [""; 0], "a file needs no keychain");
     assert_eq!(bench.who(), "a");
 
@@ -205,20 +212,23 @@ async fn a_change_of_mind_moves_the_secrets_with_the_next_write() {
     assert_eq!(bench.keychain.calls(), ["set", "get"], "what was moved is looked at again");
     assert_eq!(bench.who(), "b");
     assert!(!all_text(bench.dir.path()).contains("access-"));
-    assert_eq!(bench.save(CredentialStorage::Keychain, "c").await.unwrap(), Saved::default());
+    assert_eq!(
+        bench.save(CredentialStorage::Keychain, "c").await.unwrap(),
+        SavedCredential::default()
+    );
     bench.keychain.calls();
     assert_eq!(bench.who(), "c");
 
     let saved = bench.save(CredentialStorage::File, "d").await.unwrap();
-    assert_eq!(saved, Saved { moved: Some(CredentialStorage::File), left: None });
+    assert_eq!(saved, SavedCredential { moved: Some(CredentialStorage::File), left: None });
     assert!(saved.notes()[0].ends_with("from the keychain to ibeam's file"));
     assert_eq!((bench.who().as_str(), bench.keychain.item("default")), ("d", None));
     assert!(!bench.fields().contains_key(PLACE));
-    assert_eq!(bench.save(CredentialStorage::File, "e").await.unwrap(), Saved::default());
+    assert_eq!(bench.save(CredentialStorage::File, "e").await.unwrap(), SavedCredential::default());
 }
 
 #[tokio::test]
-async fn fields_that_ibeam_does_not_know_stay_in_the_file() {
+async fn unknown_fields_stay_in_the_file() {
     let bench = Bench::new();
     bench.save(CredentialStorage::File, "a").await.unwrap();
     let mut fields = bench.fields();
@@ -231,7 +241,7 @@ async fn fields_that_ibeam_does_not_know_stay_in_the_file() {
 }
 
 #[tokio::test]
-async fn a_keychain_that_takes_nothing_costs_nothing() {
+async fn failed_keychain_write_keeps_the_file() {
     let bench = Bench::new();
     bench.save(CredentialStorage::File, "old").await.unwrap();
     let before = fs::read(bench.path()).unwrap();
@@ -257,7 +267,7 @@ async fn a_keychain_that_takes_nothing_costs_nothing() {
 }
 
 #[tokio::test]
-async fn a_renewal_that_is_not_taken_leaves_the_older_secrets() {
+async fn failed_keychain_renewal_keeps_the_older_secrets() {
     let bench = Bench::new();
     bench.save(CredentialStorage::Keychain, "old").await.unwrap();
     bench.keychain.fail("set", refused());
@@ -266,7 +276,7 @@ async fn a_renewal_that_is_not_taken_leaves_the_older_secrets() {
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_written_keeps_the_old_secrets() {
+async fn failed_file_write_keeps_the_old_secrets() {
     /// Puts a folder in the file's place at the last moment, which no file can replace.
     #[derive(Debug)]
     struct Sabotage(PathBuf, Memory);
@@ -291,7 +301,7 @@ async fn a_file_that_cannot_be_written_keeps_the_old_secrets() {
     bench.save(CredentialStorage::File, "old").await.unwrap();
     let path = bench.path();
     let keychain = Arc::new(Sabotage(path.clone(), Memory::default()));
-    let file = bench.file(CredentialStorage::File).with_vault(Vault::of(
+    let file = bench.file(CredentialStorage::File).with_vault(CredentialVault::of(
         CredentialStorage::Keychain,
         keychain,
         LONG,
@@ -304,12 +314,15 @@ async fn a_file_that_cannot_be_written_keeps_the_old_secrets() {
 }
 
 #[tokio::test]
-async fn a_copy_that_the_keychain_does_not_give_up_is_told() {
+async fn copy_left_in_the_keychain_is_reported() {
     let bench = Bench::new();
     bench.save(CredentialStorage::Keychain, "a").await.unwrap();
     bench.keychain.fail("delete", refused());
     let saved = bench.save(CredentialStorage::File, "b").await.unwrap();
-    assert_eq!(saved, Saved { moved: Some(CredentialStorage::File), left: Some(refused()) });
+    assert_eq!(
+        saved,
+        SavedCredential { moved: Some(CredentialStorage::File), left: Some(refused()) }
+    );
     assert!(saved.notes()[1].contains("ibeam logout"), "{saved:?}");
     bench.keychain.calls();
     assert_eq!(bench.who(), "b");
@@ -317,9 +330,9 @@ async fn a_copy_that_the_keychain_does_not_give_up_is_told() {
 
     // The next write finds it, or signing out.
     let again = bench.save(CredentialStorage::File, "c").await.unwrap();
-    assert_eq!(again, Saved { moved: None, left: Some(refused()) });
+    assert_eq!(again, SavedCredential { moved: None, left: Some(refused()) });
     bench.keychain.failing.lock().clear();
-    assert_eq!(bench.save(CredentialStorage::File, "d").await.unwrap(), Saved::default());
+    assert_eq!(bench.save(CredentialStorage::File, "d").await.unwrap(), SavedCredential::default());
     assert_eq!((bench.who().as_str(), bench.keychain.item("default")), ("d", None));
     assert!(!bench.fields().contains_key(PLACE));
 
@@ -332,7 +345,7 @@ async fn a_copy_that_the_keychain_does_not_give_up_is_told() {
 }
 
 #[tokio::test]
-async fn signing_out_deletes_both() {
+async fn sign_out_deletes_file_and_keychain_item() {
     for (kept, chosen) in [
         (CredentialStorage::File, CredentialStorage::File),
         (CredentialStorage::File, CredentialStorage::Keychain),
@@ -346,7 +359,7 @@ async fn signing_out_deletes_both() {
         assert!(!bench.path().exists() && bench.keychain.item("default").is_none());
         assert!(!lock.remove().unwrap());
     }
-    // The file may be gone already, and others' items are none of our business.
+    // The file may be gone already, and items of other programs are not touched.
     let bench = Bench::new();
     bench.save(CredentialStorage::Keychain, "a").await.unwrap();
     bench.keychain.put("work", "theirs");
@@ -356,7 +369,7 @@ async fn signing_out_deletes_both() {
 }
 
 #[tokio::test]
-async fn signing_out_says_what_it_could_not_delete() {
+async fn sign_out_reports_what_it_could_not_delete() {
     let none = KeychainError::Unavailable("no bus".to_owned());
     let bench = Bench::new();
     bench.save(CredentialStorage::Keychain, "a").await.unwrap();
@@ -368,7 +381,7 @@ async fn signing_out_says_what_it_could_not_delete() {
     assert!(bench.file(CredentialStorage::File).lock(LONG).await.unwrap().remove().unwrap());
     assert!(!bench.path().exists() && bench.keychain.item("default").is_none());
 
-    // Who never used a keychain does not hear of one.
+    // Without a keychain item, no error mentions the keychain.
     bench.save(CredentialStorage::File, "b").await.unwrap();
     bench.keychain.calls();
     assert!(bench.file(CredentialStorage::File).lock(LONG).await.unwrap().remove().unwrap());
@@ -376,7 +389,7 @@ async fn signing_out_says_what_it_could_not_delete() {
 }
 
 #[tokio::test]
-async fn an_item_that_is_gone_or_broken_is_an_error_that_a_login_fixes() {
+async fn missing_or_damaged_item_is_fixed_by_a_login() {
     let bench = Bench::new();
     bench.save(CredentialStorage::Keychain, "a").await.unwrap();
     bench.keychain.items.lock().clear();
@@ -399,7 +412,7 @@ async fn an_item_that_is_gone_or_broken_is_an_error_that_a_login_fixes() {
 }
 
 #[tokio::test]
-async fn a_move_by_another_process_between_two_looks_is_noticed() {
+async fn move_by_another_process_during_a_load_is_noticed() {
     /// Moves the secrets to the file as soon as it is asked for them.
     #[derive(Debug)]
     struct Moving(PathBuf);
@@ -422,7 +435,7 @@ async fn a_move_by_another_process_between_two_looks_is_noticed() {
     let bench = Bench::new();
     bench.save(CredentialStorage::Keychain, "a").await.unwrap();
     let moving = Arc::new(Moving(bench.path()));
-    let file = bench.file(CredentialStorage::File).with_vault(Vault::of(
+    let file = bench.file(CredentialStorage::File).with_vault(CredentialVault::of(
         CredentialStorage::File,
         moving,
         LONG,
@@ -432,7 +445,7 @@ async fn a_move_by_another_process_between_two_looks_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_keychain_that_cannot_be_reached_is_known_before_the_sign_in() {
+async fn unreachable_keychain_is_reported_before_the_sign_in() {
     let bench = Bench::new();
     bench.keychain.fail("get", refused());
     assert_eq!(the(&bench.file(CredentialStorage::Keychain).reach().unwrap_err()), &refused());
@@ -440,7 +453,7 @@ async fn a_keychain_that_cannot_be_reached_is_known_before_the_sign_in() {
 }
 
 #[tokio::test]
-async fn a_dialog_that_nobody_answers_is_not_waited_for() {
+async fn unanswered_keychain_dialog_times_out() {
     let (answer, dialog) = mpsc::channel();
     let bench = Bench::new();
     bench.save(CredentialStorage::Keychain, "old").await.unwrap();
@@ -451,8 +464,8 @@ async fn a_dialog_that_nobody_answers_is_not_waited_for() {
     let error = login::keep(&file, &credential("late")).await.unwrap_err();
     assert!(matches!(the(&error), KeychainError::NoAnswer(_)), "{error:?}");
     assert_eq!(bench.keychain.calls(), ["set"]);
-    // While it stands open nobody else is asked, and nobody waits: a later write must
-    // not be followed by this one.
+    // While it is open no other call is made, and none waits: a later write must not be followed by
+    // this one.
     let error = login::keep(&file, &credential("later")).await.unwrap_err();
     assert!(error.to_string().contains("prompt"), "{error}");
     assert_eq!(bench.keychain.calls(), [""; 0]);
@@ -469,7 +482,7 @@ async fn a_dialog_that_nobody_answers_is_not_waited_for() {
 }
 
 #[test]
-fn callers_wait_for_their_turn() {
+fn keychain_calls_are_queued() {
     let (answer, dialog) = mpsc::channel();
     let keychain = Arc::new(Memory { dialog: Mutex::new(Some(dialog)), ..Memory::default() });
     keychain.put("default", "text");
@@ -488,7 +501,7 @@ fn callers_wait_for_their_turn() {
 }
 
 #[test]
-fn a_library_that_breaks_down_is_an_error_and_the_next_may_ask() {
+fn panicking_keychain_library_is_an_error_for_one_call() {
     let patient = PatientKeychain::new(Arc::new(Memory::default()), LONG);
     let error = patient.ask::<()>(|_| panic!("on purpose")).unwrap_err();
     assert!(matches!(error, KeychainError::Failed(_)), "{error:?}");
@@ -496,16 +509,16 @@ fn a_library_that_breaks_down_is_an_error_and_the_next_may_ask() {
 }
 
 #[test]
-fn nothing_shows_a_secret_by_accident() {
+fn debug_output_contains_no_secret() {
     let keychain = Memory::default();
     keychain.put("default", "MARKED");
-    let vault = Vault::of(CredentialStorage::Keychain, Arc::new(keychain), LONG);
+    let vault = CredentialVault::of(CredentialStorage::Keychain, Arc::new(keychain), LONG);
     assert!(!format!("{vault:?}").contains("MARKED"));
 }
 
 #[cfg(not(feature = "keychain"))]
 #[tokio::test]
-async fn without_the_feature_the_words_say_how_to_get_it() {
+async fn build_without_keychain_says_how_to_get_it() {
     let refused = "keychain".parse::<CredentialStorage>().unwrap_err();
     assert!(refused.contains("--features keychain"), "{refused}");
     // A file that another build wrote.

@@ -1,21 +1,22 @@
-//! Where clients come in.
+//! The addresses and sockets to listen on.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::PathBuf,
 };
 
-use super::{Key, Resolver, parse};
+use super::{Resolver, SettingKey, parse};
 use crate::config::{DEFAULT_PORT, Listen, TlsFiles};
 
 impl Resolver<'_> {
     /// The first place, and any others.
     pub(super) fn places(&mut self) -> (Listen, Vec<Listen>) {
-        let listen = self.found(Key::Listen);
+        let listen = self.found(SettingKey::Listen);
         if listen.text.is_empty() {
-            let host = self.value(Key::Host, address).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-            let port = self.value(Key::Port, port).unwrap_or(DEFAULT_PORT);
-            self.show(Key::Listen, "", &listen.origin);
+            let host =
+                self.value(SettingKey::Host, address).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+            let port = self.value(SettingKey::Port, port).unwrap_or(DEFAULT_PORT);
+            self.show(SettingKey::Listen, "", &listen.origin);
             return (SocketAddr::new(host, port).into(), Vec::new());
         }
         let read = |text: &str| -> Result<Vec<Listen>, String> {
@@ -30,23 +31,24 @@ impl Resolver<'_> {
             }
             Ok(places)
         };
-        let mut places = self.value(Key::Listen, read).unwrap_or_default().into_iter();
+        let mut places = self.value(SettingKey::Listen, read).unwrap_or_default().into_iter();
         let usual = || SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT)).into();
         (places.next().unwrap_or_else(usual), places.collect())
     }
 
     pub(super) fn tls(&mut self) -> Option<TlsFiles> {
-        let (cert, key) = (self.path(Key::TlsCert), self.path(Key::TlsKey));
-        let given = |key: Key| self.raw.get(key).filter(|found| !found.text.is_empty()).cloned();
-        match (given(Key::TlsCert), given(Key::TlsKey), given(Key::Listen)) {
+        let (cert, key) = (self.path(SettingKey::TlsCert), self.path(SettingKey::TlsKey));
+        let given =
+            |key: SettingKey| self.raw.get(key).filter(|found| !found.text.is_empty()).cloned();
+        match (given(SettingKey::TlsCert), given(SettingKey::TlsKey), given(SettingKey::Listen)) {
             (Some(found), None, _) => {
-                self.problem(Key::TlsCert, &found.origin, "needs `tls_key`, too");
+                self.problem(SettingKey::TlsCert, &found.origin, "needs `tls_key`, too");
             }
             (None, Some(found), _) => {
-                self.problem(Key::TlsKey, &found.origin, "needs `tls_cert`, too");
+                self.problem(SettingKey::TlsKey, &found.origin, "needs `tls_cert`, too");
             }
             (Some(found), Some(_), Some(listen)) if is_socket(&listen.text) => {
-                self.problem(Key::TlsCert, &found.origin, "has no effect on a Unix socket");
+                self.problem(SettingKey::TlsCert, &found.origin, "has no effect on a Unix socket");
             }
             _ => {}
         }

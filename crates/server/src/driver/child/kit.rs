@@ -33,7 +33,7 @@ use super::{
 use crate::{
     config::CursorAgent,
     driver::MakeRoom,
-    mcp::host::{Host, Room},
+    mcp::host::{ToolHost, ToolRoom},
     tasks::Tasks,
 };
 
@@ -52,7 +52,7 @@ pub(super) struct Kit {
     pub(super) tasks: Tasks,
     finder: Finder,
     folders: Option<PathBuf>,
-    host: Host,
+    host: ToolHost,
     make_room: OnceLock<MakeRoom>,
     /// Somebody was told that the program does not look at its tools.
     pub(super) warned: AtomicBool,
@@ -69,7 +69,7 @@ impl Kit {
             tasks: tasks.clone(),
             finder: Finder::new(named, folders.clone(), tasks),
             folders,
-            host: Host::new(tasks, agent.children),
+            host: ToolHost::new(tasks, agent.children),
             make_room: OnceLock::new(),
             warned: AtomicBool::new(false),
             settings: agent,
@@ -131,7 +131,7 @@ impl Kit {
     }
 
     /// A room for these tools, if there are any.
-    pub(super) async fn room(&self, tools: &Arc<[Tool]>) -> Result<Option<Room>, TurnError> {
+    pub(super) async fn room(&self, tools: &Arc<[Tool]>) -> Result<Option<ToolRoom>, TurnError> {
         if tools.is_empty() {
             return Ok(None);
         }
@@ -140,7 +140,7 @@ impl Kit {
     }
 
     /// Says so if a turn is over and its child never looked at the tools it was offered.
-    pub(super) fn look_back(&self, room: Option<&Room>) {
+    pub(super) fn look_back(&self, room: Option<&ToolRoom>) {
         let Some(room) = room.filter(|room| !room.seen()) else { return };
         let crowded = room.was_crowded();
         // What a build of the program does is said once, what others do whenever it mattered.

@@ -37,7 +37,7 @@ use super::{
     spawn::spawn,
     workspace::Workspace,
 };
-use crate::mcp::host::Room;
+use crate::mcp::host::ToolRoom;
 
 #[derive(Clone, Debug)]
 pub(super) struct ChildPool {
@@ -81,7 +81,7 @@ struct OpenConversation {
 struct PoolJob {
     end: ChildEnd,
     /// None: the one it has is the right one, and its conversation is open.
-    room: Option<Option<Room>>,
+    room: Option<Option<ToolRoom>>,
     resume: Option<String>,
     tools: [u8; 32],
 }
@@ -189,7 +189,7 @@ impl ChildPool {
             true => None,
             false => {
                 let room = self.kit.room(&start.tools).await?;
-                self.kit.furnish(&place.workspace, room.as_ref().map(Room::address)).await?;
+                self.kit.furnish(&place.workspace, room.as_ref().map(ToolRoom::address)).await?;
                 Some(room)
             }
         };
@@ -211,7 +211,7 @@ impl ChildPool {
     ) -> Result<ChildLink, TurnError> {
         let room = self.kit.room(&start.tools).await?;
         let worker = self.process(place, beside, Some(&start.conversation)).await?;
-        self.kit.furnish(&worker.place.workspace, room.as_ref().map(Room::address)).await?;
+        self.kit.furnish(&worker.place.workspace, room.as_ref().map(ToolRoom::address)).await?;
         let (link, end) = link();
         let tools = digest(&start.tools);
         let job = PoolJob { end, room: Some(room), resume: start.resume, tools };
@@ -320,7 +320,7 @@ struct Worker {
     shelf: Arc<Shelf>,
     process: Process,
     place: PoolPlace,
-    room: Option<Room>,
+    room: Option<ToolRoom>,
     greeted: bool,
     permit: OwnedSemaphorePermit,
 }
@@ -373,7 +373,7 @@ impl Worker {
         };
         let ready = Ready {
             workspace: self.place.workspace.path().to_string_lossy().into_owned(),
-            host: self.room.as_ref().map(Room::address),
+            host: self.room.as_ref().map(ToolRoom::address),
             greeted: self.greeted,
             session: open,
         };

@@ -18,7 +18,7 @@ use super::{
     tail::Tail,
 };
 use crate::{
-    mcp::host::{Room, RoomEvent},
+    mcp::host::{RoomEvent, ToolRoom},
     tasks::Tasks,
 };
 
@@ -64,7 +64,7 @@ impl Process {
     pub(super) async fn serve(
         &mut self,
         end: &mut ChildEnd,
-        room: &mut Option<Room>,
+        room: &mut Option<ToolRoom>,
         session: &mut Session,
     ) -> Over {
         // The rest of a line that the turn before saw the beginning of.
@@ -182,7 +182,7 @@ enum ChildInput {
 /// Does what the turn says, and tells it what is called.
 async fn talk(
     told: &mut mpsc::Receiver<ToChild>,
-    room: &mut Option<Room>,
+    room: &mut Option<ToolRoom>,
     input: mpsc::Sender<ChildInput>,
     heard: &mpsc::Sender<FromChild>,
 ) -> ProcessStop {
@@ -218,7 +218,7 @@ async fn talk(
 
 /// The next call, and a place for it among what the turn hears. Safe to drop half-way.
 async fn called<'a>(
-    room: &mut Option<Room>,
+    room: &mut Option<ToolRoom>,
     heard: &'a mpsc::Sender<FromChild>,
 ) -> (mpsc::Permit<'a, FromChild>, RoomEvent) {
     let Some(room) = room else { return pending().await };

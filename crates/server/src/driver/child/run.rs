@@ -17,7 +17,7 @@ use super::{
     spawn::spawn,
     workspace::Workspace,
 };
-use crate::mcp::host::Room;
+use crate::mcp::host::ToolRoom;
 
 /// Starts the process of a turn.
 ///
@@ -29,7 +29,7 @@ pub(super) async fn open(kit: &Arc<Kit>, start: Start) -> Result<ChildLink, Turn
     let room = kit.room(&start.tools).await?;
     kit.workspaces.vacated(&start.conversation).await;
     let workspace = Arc::new(kit.workspace(Some(&start.conversation)).await?);
-    kit.furnish(&workspace, room.as_ref().map(Room::address)).await?;
+    kit.furnish(&workspace, room.as_ref().map(ToolRoom::address)).await?;
     let args = arguments::run(&start, &kit.terms(&workspace, kit.beside(&start)))?;
     let (child, pipes) = spawn(workspace.start(program), &args, &kit.tasks)?;
     let process = Process::new(child, pipes, &kit.tasks);
@@ -44,7 +44,7 @@ struct ChildRun {
     kit: Arc<Kit>,
     process: Process,
     workspace: Arc<Workspace>,
-    room: Option<Room>,
+    room: Option<ToolRoom>,
     end: ChildEnd,
     _place: OwnedSemaphorePermit,
 }
@@ -53,7 +53,7 @@ impl ChildRun {
     async fn go(mut self) {
         let ready = Ready {
             workspace: self.workspace.path().to_string_lossy().into_owned(),
-            host: self.room.as_ref().map(Room::address),
+            host: self.room.as_ref().map(ToolRoom::address),
             greeted: false,
             session: None,
         };

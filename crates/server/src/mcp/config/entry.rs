@@ -5,20 +5,20 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{
-    Program, ServerTransport,
+    ServerProgram, ServerTransport,
     expand::{Expander, VariableSyntax},
 };
-use crate::{config::servers::Hidden, mcp::http::Remote};
+use crate::{config::servers::HiddenText, mcp::http::RemoteServer};
 
 /// Whose file it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Style {
+pub(super) enum ConfigStyle {
     OpenCode,
     Cursor,
     Claude,
 }
 
-impl Style {
+impl ConfigStyle {
     pub(super) fn dialect(self) -> VariableSyntax {
         match self {
             Self::OpenCode => VariableSyntax::OpenCode,
@@ -41,7 +41,7 @@ impl Style {
 /// # Errors
 /// Says what is wrong with it, and where.
 pub(super) fn read(
-    style: Style,
+    style: ConfigStyle,
     value: &Value,
     expander: &Expander<'_>,
 ) -> Result<Option<ServerTransport>, String> {
@@ -54,7 +54,7 @@ pub(super) fn read(
     if let Some(url) = table.get("url").or_else(|| table.get("serverUrl")) {
         let url = expander.text(url.as_str().ok_or("url: is not a string")?)?;
         let headers = texts(table.get("headers"), "headers", expander)?;
-        return Remote::new(&url, headers.into_iter().collect(), kind == "sse")
+        return RemoteServer::new(&url, headers.into_iter().collect(), kind == "sse")
             .map(|remote| Some(ServerTransport::Http(remote)));
     }
     let mut line = match table.get("command") {
@@ -69,7 +69,7 @@ pub(super) fn read(
         Some(_) => return Err("args: is not a list".to_owned()),
         None => {}
     }
-    let key = if style == Style::OpenCode && table.contains_key("environment") {
+    let key = if style == ConfigStyle::OpenCode && table.contains_key("environment") {
         "environment"
     } else {
         "env"
@@ -80,7 +80,12 @@ pub(super) fn read(
         return Err("command: is empty".to_owned());
     }
     let command = line.remove(0);
-    Ok(Some(ServerTransport::Stdio(Program { command, args: line, env, cwd: cwd.map(Into::into) })))
+    Ok(Some(ServerTransport::Stdio(ServerProgram {
+        command,
+        args: line,
+        env,
+        cwd: cwd.map(Into::into),
+    })))
 }
 
 fn list(items: &[Value], key: &str, expander: &Expander<'_>) -> Result<Vec<String>, String> {
@@ -95,7 +100,7 @@ fn texts(
     value: Option<&Value>,
     key: &str,
     expander: &Expander<'_>,
-) -> Result<BTreeMap<String, Hidden>, String> {
+) -> Result<BTreeMap<String, HiddenText>, String> {
     let Some(value) = value else { return Ok(BTreeMap::new()) };
     let table = value.as_object().ok_or_else(|| format!("{key}: is not an object"))?;
     let item = |(name, value): (&String, &Value)| {
@@ -107,7 +112,7 @@ fn texts(
             _ => return Err(format!("{key}.{name}: is not a string")),
         };
         let text = expander.text(&text).map_err(|why| format!("{key}.{name}: {why}"))?;
-        Ok((name.clone(), Hidden::from(text)))
+        Ok((name.clone(), HiddenText::from(text)))
     };
     table.iter().map(item).collect()
 }

@@ -1,6 +1,6 @@
 //! Variables in settings, each program's in its own way.
 
-use super::Places;
+use super::SearchPaths;
 
 /// Whose way of writing variables it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,11 +15,11 @@ pub(super) enum VariableSyntax {
 
 pub(super) struct Expander<'a> {
     dialect: VariableSyntax,
-    places: &'a Places,
+    places: &'a SearchPaths,
 }
 
 impl<'a> Expander<'a> {
-    pub(super) fn new(dialect: VariableSyntax, places: &'a Places) -> Self {
+    pub(super) fn new(dialect: VariableSyntax, places: &'a SearchPaths) -> Self {
         Self { dialect, places }
     }
 

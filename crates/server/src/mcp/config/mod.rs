@@ -18,12 +18,12 @@ use tokio::io::DuplexStream;
 pub use self::{approvals::Approvals, sources::ProjectFile};
 use self::{
     expand::{Expander, VariableSyntax},
-    sources::Source,
+    sources::ConfigFile,
 };
-use super::http::Remote;
+use super::http::RemoteServer;
 use crate::config::{
-    Env, McpConfig, McpServer,
-    servers::{CALL_OUTPUT, CALL_TIMEOUT, Hidden, MAX_SERVERS},
+    Env, McpConfig, McpServerSettings,
+    servers::{CALL_OUTPUT, CALL_TIMEOUT, HiddenText, MAX_SERVERS},
 };
 
 /// One server, ready to be started.
@@ -52,7 +52,7 @@ impl ServerSpec {
 
     /// What may be secret in it, with variables filled in.
     #[must_use]
-    pub fn secrets(&self) -> Vec<Hidden> {
+    pub fn secrets(&self) -> Vec<HiddenText> {
         match &self.way {
             ServerTransport::Stdio(program) => program.env.values().cloned().collect(),
             ServerTransport::Http(remote) => remote.secrets(),
@@ -65,8 +65,8 @@ impl ServerSpec {
 #[derive(Clone)]
 pub enum ServerTransport {
     /// A child that speaks on its standard streams.
-    Stdio(Program),
-    Http(Remote),
+    Stdio(ServerProgram),
+    Http(RemoteServer),
     /// In this process: each call gives the near end of a new pipe.
     Memory(Arc<dyn Fn() -> DuplexStream + Send + Sync>),
 }
@@ -93,22 +93,22 @@ impl fmt::Display for ServerTransport {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
+pub struct ServerProgram {
     pub command: String,
     pub args: Vec<String>,
-    pub env: BTreeMap<String, Hidden>,
+    pub env: BTreeMap<String, HiddenText>,
     pub cwd: Option<PathBuf>,
 }
 
 /// Where files are looked for.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct SearchPaths {
     pub folder: PathBuf,
     pub home: Option<PathBuf>,
     pub env: Env,
 }
 
-impl Places {
+impl SearchPaths {
     #[must_use]
     pub fn here() -> Self {
         Self {
@@ -121,7 +121,7 @@ impl Places {
 
 /// All servers, and what is wrong with some.
 #[derive(Debug, Default)]
-pub struct Gathered {
+pub struct GatheredServers {
     /// By name.
     pub servers: Vec<ServerSpec>,
     /// Files of the project folder that are not used until the user approves them.
@@ -131,7 +131,7 @@ pub struct Gathered {
 
 /// What the first file with an entry of some name says of it.
 #[derive(Debug)]
-struct Foreign {
+struct ForeignEntry {
     source: PathBuf,
     found: FoundServer,
 }
@@ -146,7 +146,7 @@ enum FoundServer {
     Unapproved(String),
 }
 
-impl Foreign {
+impl ForeignEntry {
     fn way(self) -> Result<(PathBuf, ServerTransport), String> {
         let source = self.source.display();
         match self.found {
@@ -162,8 +162,8 @@ impl Foreign {
 
 /// Puts the servers of all sources together.
 #[must_use]
-pub fn gather(settings: &McpConfig, places: &Places) -> Gathered {
-    let mut found = Gathered::default();
+pub fn gather(settings: &McpConfig, places: &SearchPaths) -> GatheredServers {
+    let mut found = GatheredServers::default();
     let mut foreign = if settings.discover { found.discover(places) } else { BTreeMap::default() };
     let mut all = BTreeMap::new();
     for (name, server) in &settings.servers {
@@ -205,9 +205,9 @@ pub fn gather(settings: &McpConfig, places: &Places) -> Gathered {
 
 fn own(
     name: &str,
-    server: &McpServer,
-    foreign: Option<Foreign>,
-    places: &Places,
+    server: &McpServerSettings,
+    foreign: Option<ForeignEntry>,
+    places: &SearchPaths,
 ) -> Result<ServerSpec, String> {
     let expander = Expander::new(VariableSyntax::Shell, places);
     let (source, way) = match (&server.command, &server.url) {
@@ -218,18 +218,18 @@ fn own(
             }
             let mut env = BTreeMap::new();
             for (name, value) in &server.env {
-                env.insert(name.clone(), Hidden::from(expander.text(value.expose())?));
+                env.insert(name.clone(), HiddenText::from(expander.text(value.expose())?));
             }
             let command = expander.text(command)?;
-            let program = Program { command, args, env, cwd: server.cwd.clone() };
+            let program = ServerProgram { command, args, env, cwd: server.cwd.clone() };
             (server.file.clone(), ServerTransport::Stdio(program))
         }
         (None, Some(url)) => {
             let mut headers = Vec::new();
             for (name, value) in &server.headers {
-                headers.push((name.clone(), Hidden::from(expander.text(value.expose())?)));
+                headers.push((name.clone(), HiddenText::from(expander.text(value.expose())?)));
             }
-            let remote = Remote::new(&expander.text(url)?, headers, false)?;
+            let remote = RemoteServer::new(&expander.text(url)?, headers, false)?;
             (server.file.clone(), ServerTransport::Http(remote))
         }
         (None, None) => match foreign {
@@ -253,13 +253,13 @@ fn own(
     })
 }
 
-impl Gathered {
+impl GatheredServers {
     /// Reads the files of other programs, the user's own before those of the project.
-    fn discover(&mut self, places: &Places) -> BTreeMap<String, Foreign> {
+    fn discover(&mut self, places: &SearchPaths) -> BTreeMap<String, ForeignEntry> {
         let mut names = BTreeMap::new();
         let mut unknown = None;
         for (path, style) in places.user_files() {
-            match Source::read(&path, style) {
+            match ConfigFile::read(&path, style) {
                 Ok(Some(source)) => self.add(&source, places, &mut names),
                 Ok(None) => {}
                 Err(why) => {
@@ -270,7 +270,7 @@ impl Gathered {
         }
         let approvals = self.approvals(places);
         for (path, style) in places.project_files() {
-            let source = match Source::read(&path, style) {
+            let source = match ConfigFile::read(&path, style) {
                 Ok(Some(source)) if source.entries.is_empty() => continue,
                 Ok(Some(source)) => source,
                 Ok(None) => continue,
@@ -298,7 +298,7 @@ impl Gathered {
         names
     }
 
-    fn approvals(&mut self, places: &Places) -> Approvals {
+    fn approvals(&mut self, places: &SearchPaths) -> Approvals {
         let Some(folder) = places.config_dir() else { return Approvals::default() };
         Approvals::load(&folder).unwrap_or_else(|error| {
             self.warnings.push(format!("approved MCP files: {error}"));
@@ -307,7 +307,12 @@ impl Gathered {
     }
 
     /// Adds the servers of one file. The first entry of a name counts, usable or not.
-    fn add(&mut self, source: &Source, places: &Places, names: &mut BTreeMap<String, Foreign>) {
+    fn add(
+        &mut self,
+        source: &ConfigFile,
+        places: &SearchPaths,
+        names: &mut BTreeMap<String, ForeignEntry>,
+    ) {
         let expander = Expander::new(source.style.dialect(), places);
         for entry in &source.entries {
             let found = match entry::read(source.style, &entry.value, &expander) {
@@ -320,13 +325,13 @@ impl Gathered {
                 }
             };
             let source = source.path.clone();
-            names.entry(entry.name.clone()).or_insert(Foreign { source, found });
+            names.entry(entry.name.clone()).or_insert(ForeignEntry { source, found });
         }
     }
 
-    fn leave_out(&mut self, file: ProjectFile, names: &mut BTreeMap<String, Foreign>) {
+    fn leave_out(&mut self, file: ProjectFile, names: &mut BTreeMap<String, ForeignEntry>) {
         for (name, _) in &file.servers {
-            names.entry(name.clone()).or_insert_with(|| Foreign {
+            names.entry(name.clone()).or_insert_with(|| ForeignEntry {
                 source: file.path.clone(),
                 found: FoundServer::Unapproved(file.command()),
             });

@@ -13,7 +13,7 @@ use ibeam_core::{jsonc, model::ids};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::{Places, approvals::Approvals, entry::Style};
+use super::{SearchPaths, approvals::Approvals, entry::ConfigStyle};
 use crate::{
     auth,
     files::{self, FileError},
@@ -23,18 +23,18 @@ use crate::{
 const FILE_BYTES: u64 = 8 << 20;
 
 /// Files below a project folder, in the order in which they count.
-const PROJECT_FILES: [(&str, Style); 4] = [
-    ("opencode.json", Style::OpenCode),
-    ("opencode.jsonc", Style::OpenCode),
-    (".cursor/mcp.json", Style::Cursor),
-    (".mcp.json", Style::Claude),
+const PROJECT_FILES: [(&str, ConfigStyle); 4] = [
+    ("opencode.json", ConfigStyle::OpenCode),
+    ("opencode.jsonc", ConfigStyle::OpenCode),
+    (".cursor/mcp.json", ConfigStyle::Cursor),
+    (".mcp.json", ConfigStyle::Claude),
 ];
 
 /// One file, as it was read.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(super) struct ConfigFile {
     pub(super) path: PathBuf,
-    pub(super) style: Style,
+    pub(super) style: ConfigStyle,
     /// Of all its bytes.
     pub(super) hash: String,
     pub(super) entries: Vec<ServerEntry>,
@@ -48,12 +48,12 @@ pub(super) struct ServerEntry {
     pub(super) value: Value,
 }
 
-impl Source {
+impl ConfigFile {
     /// None: the file does not exist.
     ///
     /// # Errors
     /// It is there, and which servers it has is unknown.
-    pub(super) fn read(path: &Path, style: Style) -> Result<Option<Self>, String> {
+    pub(super) fn read(path: &Path, style: ConfigStyle) -> Result<Option<Self>, String> {
         // Opening a link to a terminal or a pipe would block.
         let file = match fs::metadata(path) {
             Ok(found) if !found.is_file() => return Err("is not a regular file".to_owned()),
@@ -91,31 +91,31 @@ impl Source {
     }
 }
 
-impl Places {
+impl SearchPaths {
     /// ibeam's own folder. None: the user has no home.
     #[must_use]
     pub fn config_dir(&self) -> Option<PathBuf> {
         let home = self.home.as_deref()?;
-        Some(auth::Places::of(&self.env, home).config().to_path_buf())
+        Some(auth::CredentialPaths::of(&self.env, home).config().to_path_buf())
     }
 
     /// Files that the user alone writes.
-    pub(super) fn user_files(&self) -> Vec<(PathBuf, Style)> {
+    pub(super) fn user_files(&self) -> Vec<(PathBuf, ConfigStyle)> {
         let Some(home) = &self.home else { return Vec::new() };
         let named = self.env.get("XDG_CONFIG_HOME").map(PathBuf::from);
         // The standard says that other paths are to be ignored; one would be the project's.
         let config =
             named.filter(|path| path.is_absolute()).unwrap_or_else(|| home.join(".config"));
         vec![
-            (config.join("opencode/opencode.json"), Style::OpenCode),
-            (config.join("opencode/opencode.jsonc"), Style::OpenCode),
-            (home.join(".cursor/mcp.json"), Style::Cursor),
-            (home.join(".claude.json"), Style::Claude),
+            (config.join("opencode/opencode.json"), ConfigStyle::OpenCode),
+            (config.join("opencode/opencode.jsonc"), ConfigStyle::OpenCode),
+            (home.join(".cursor/mcp.json"), ConfigStyle::Cursor),
+            (home.join(".claude.json"), ConfigStyle::Claude),
         ]
     }
 
     /// Files of the current folder, which may come from anywhere.
-    pub(super) fn project_files(&self) -> Vec<(PathBuf, Style)> {
+    pub(super) fn project_files(&self) -> Vec<(PathBuf, ConfigStyle)> {
         let folder = canonical(&self.folder);
         let user: Vec<PathBuf> = self.user_files().iter().map(|(p, _)| canonical(p)).collect();
         let files = PROJECT_FILES.map(|(name, style)| (folder.join(name), style));
@@ -141,7 +141,7 @@ pub struct ProjectFile {
 }
 
 impl ProjectFile {
-    pub(super) fn of(source: &Source, approvals: &Approvals) -> Self {
+    pub(super) fn of(source: &ConfigFile, approvals: &Approvals) -> Self {
         let servers = source.entries.iter().map(|entry| (entry.name.clone(), shown(&entry.value)));
         Self {
             path: source.path.clone(),
@@ -157,7 +157,7 @@ impl ProjectFile {
     /// It is not a file that ibeam would look for, or cannot be read.
     pub fn named(path: &Path, approvals: &Approvals) -> Result<Option<Self>, String> {
         let path = std::path::absolute(path).map_err(|error| error.to_string())?;
-        let fits = |(name, style): (&str, Style)| {
+        let fits = |(name, style): (&str, ConfigStyle)| {
             let depth = Path::new(name).components().count();
             let folder = path.ancestors().nth(depth)?;
             path.ends_with(name).then(|| (canonical(folder).join(name), style))
@@ -166,17 +166,17 @@ impl ProjectFile {
             let names = PROJECT_FILES.map(|(name, _)| name).join("`, `");
             return Err(format!("must be one of `{names}`"));
         };
-        Ok(Source::read(&path, style)?.map(|source| Self::of(&source, approvals)))
+        Ok(ConfigFile::read(&path, style)?.map(|source| Self::of(&source, approvals)))
     }
 
     /// Those of the current folder that are there.
     ///
     /// # Errors
     /// One of them cannot be read.
-    pub fn all(places: &Places, approvals: &Approvals) -> Result<Vec<Self>, String> {
+    pub fn all(places: &SearchPaths, approvals: &Approvals) -> Result<Vec<Self>, String> {
         let mut files = Vec::new();
         for (path, style) in places.project_files() {
-            let source = Source::read(&path, style);
+            let source = ConfigFile::read(&path, style);
             let source = source.map_err(|why| format!("{} {why}", path.display()))?;
             files.extend(source.map(|source| Self::of(&source, approvals)));
         }

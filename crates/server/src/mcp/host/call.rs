@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     feed::Feed,
-    room::{CALLS, CallRefused, Inside},
+    room::{CALLS, CallRefused, RoomState},
 };
 
 /// How often a caller that wants to know hears that its call still waits.
@@ -17,7 +17,7 @@ pub(super) const PROGRESS: Duration = Duration::from_secs(5);
 
 /// Waits for the answer, however long it takes. Without a feed there is no progress.
 /// Dropping the future takes the call back.
-pub(super) async fn answer(inside: &Arc<Inside>, call: &Call, feed: Option<&Feed>) -> Bytes {
+pub(super) async fn answer(inside: &Arc<RoomState>, call: &Call, feed: Option<&Feed>) -> Bytes {
     let mut waits = match inside.begin(call.name.clone(), call.arguments.clone()).await {
         Ok(waits) => waits,
         // The model can read this one, and try again.
@@ -47,7 +47,12 @@ pub(super) async fn answer(inside: &Arc<Inside>, call: &Call, feed: Option<&Feed
 }
 
 /// Runs a call whose answer goes to a feed, until `gone` is cancelled.
-pub(super) async fn run(inside: Arc<Inside>, call: Call, feed: Arc<Feed>, gone: CancellationToken) {
+pub(super) async fn run(
+    inside: Arc<RoomState>,
+    call: Call,
+    feed: Arc<Feed>,
+    gone: CancellationToken,
+) {
     tokio::select! {
         () = gone.cancelled() => {}
         message = answer(&inside, &call, Some(&feed)) => feed.say(&message),

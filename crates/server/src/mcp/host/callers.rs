@@ -67,11 +67,11 @@ struct SpeakingCaller {
 pub(super) struct HostCaller {
     callers: Arc<Callers>,
     evicted: CancellationToken,
-    at: Mutex<At>,
+    at: Mutex<CallerState>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum At {
+enum CallerState {
     Stranger(u64),
     Speaker(u64),
     Idle(u64),
@@ -99,7 +99,7 @@ impl Callers {
         let number = inner.number();
         inner.strangers.insert(number, evicted.clone());
         drop(inner);
-        let at = Mutex::new(At::Stranger(number));
+        let at = Mutex::new(CallerState::Stranger(number));
         Some(Arc::new(HostCaller { callers: Arc::clone(self), evicted, at }))
     }
 
@@ -148,7 +148,7 @@ impl HostCaller {
     pub(super) fn spoke(&self) {
         let now = Instant::now();
         let mut at = self.at.lock();
-        let At::Stranger(number) = *at else { return };
+        let CallerState::Stranger(number) = *at else { return };
         let mut inner = self.callers.inner.lock();
         // One that has lost its place gets no other.
         if !inner.strangers.contains_key(&number) {
@@ -164,7 +164,7 @@ impl HostCaller {
         let evicted = self.evicted.clone();
         let number = inner.number();
         inner.speakers.insert(number, SpeakingCaller { evicted, until: now + TIME_FOR_KEY });
-        *at = At::Speaker(number);
+        *at = CallerState::Speaker(number);
     }
 
     /// A request was let in.
@@ -172,11 +172,11 @@ impl HostCaller {
         let mut at = self.at.lock();
         let mut inner = self.callers.inner.lock();
         *at = match *at {
-            At::Busy(requests) => At::Busy(requests + 1),
+            CallerState::Busy(requests) => CallerState::Busy(requests + 1),
             before => {
                 inner.leave(before);
                 inner.busy += 1;
-                At::Busy(1)
+                CallerState::Busy(1)
             }
         };
         drop(inner);
@@ -192,24 +192,24 @@ impl HostCaller {
         let mut at = self.at.lock();
         let mut inner = self.callers.inner.lock();
         *at = match *at {
-            At::Busy(requests) if requests > 1 => At::Busy(requests - 1),
+            CallerState::Busy(requests) if requests > 1 => CallerState::Busy(requests - 1),
             before => {
                 inner.leave(before);
                 let number = inner.number();
                 inner.idle.insert(number, self.evicted.clone());
-                At::Idle(number)
+                CallerState::Idle(number)
             }
         };
     }
 }
 
 impl CallersInner {
-    fn leave(&mut self, at: At) {
+    fn leave(&mut self, at: CallerState) {
         match at {
-            At::Stranger(number) => drop(self.strangers.remove(&number)),
-            At::Speaker(number) => drop(self.speakers.remove(&number)),
-            At::Idle(number) => drop(self.idle.remove(&number)),
-            At::Busy(_) => self.busy = self.busy.saturating_sub(1),
+            CallerState::Stranger(number) => drop(self.strangers.remove(&number)),
+            CallerState::Speaker(number) => drop(self.speakers.remove(&number)),
+            CallerState::Idle(number) => drop(self.idle.remove(&number)),
+            CallerState::Busy(_) => self.busy = self.busy.saturating_sub(1),
         }
     }
 }
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn strangers_take_no_place_of_those_with_a_key() {
+    async fn connections_without_a_key_never_evict_busy_ones() {
         let callers = Callers::new(2 * STRANGERS + 2);
         let (busy, idle) = (enter(&callers), enter(&callers));
         let request = busy.begin();
@@ -282,7 +282,7 @@ mod tests {
 
     /// Once it has sent something; until then it has only as long as others need to fill all places.
     #[tokio::test(start_paused = true)]
-    async fn a_connection_has_time_to_show_its_key_however_fast_others_come() {
+    async fn speaking_connection_keeps_its_slot_for_a_moment() {
         let callers = Callers::new(2 * STRANGERS);
         let child = enter(&callers);
         let silent = enter_all(&callers, STRANGERS - 1);
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_that_lost_its_place_takes_none_of_those_that_speak() {
+    async fn evicted_connection_takes_no_speaking_slot() {
         let callers = Callers::new(STRANGERS);
         let late = enter(&callers);
         let strangers = enter_all(&callers, STRANGERS);
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_longest_idle_makes_room_and_the_busy_stay() {
+    async fn longest_idle_caller_is_evicted_and_busy_ones_stay() {
         let callers = Callers::new(3);
         let [first, second, third] = [enter(&callers), enter(&callers), enter(&callers)];
         let requests = (first.begin(), second.begin());
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_follows_the_children() {
+    fn connection_limit_grows_with_the_children() {
         assert_eq!((limit(0), limit(8), limit(usize::MAX)), (128, 256, 1024));
     }
 }

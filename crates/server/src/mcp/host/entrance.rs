@@ -6,10 +6,10 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
 
-use super::{Rooms, served::Visit};
+use super::{Rooms, served::RoomVisit};
 
 /// Of an answer.
-pub(super) type Body = UnsyncBoxBody<Bytes, Infallible>;
+pub(super) type HostBody = UnsyncBoxBody<Bytes, Infallible>;
 
 /// The way in.
 pub(super) struct HostEntrance {
@@ -29,7 +29,7 @@ impl HostEntrance {
 
     /// Lets a request in and answers it.
     #[cfg(test)]
-    pub(super) async fn answer<B>(&self, request: Request<B>) -> Response<Body>
+    pub(super) async fn answer<B>(&self, request: Request<B>) -> Response<HostBody>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -42,7 +42,7 @@ impl HostEntrance {
 
     /// A web page that made its own name mean 127.0.0.1 shows that name, and any web page
     /// shows where it comes from. Neither gets to know whether there is a room.
-    pub(super) fn let_in<B>(&self, request: &Request<B>) -> Result<Visit, EntranceRefusal> {
+    pub(super) fn let_in<B>(&self, request: &Request<B>) -> Result<RoomVisit, EntranceRefusal> {
         let headers = request.headers();
         if !self.is_meant(request) {
             return Err(EntranceRefusal(
@@ -105,7 +105,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 pub(super) struct EntranceRefusal(pub(super) StatusCode, pub(super) &'static str);
 
 impl EntranceRefusal {
-    pub(super) fn response(self) -> Response<Body> {
+    pub(super) fn response(self) -> Response<HostBody> {
         let Self(status, text) = self;
         let mut response = Response::new(Full::from(text).boxed_unsync());
         *response.status_mut() = status;

@@ -23,7 +23,7 @@ use tokio_util::{
     task::task_tracker::TaskTrackerToken,
 };
 
-use super::{entrance::Body, reply::EVENT_STREAM};
+use super::{entrance::HostBody, reply::EVENT_STREAM};
 
 /// How often a stream without news says that it lives.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -105,7 +105,7 @@ impl EventBody {
         self
     }
 
-    pub(super) fn response(self) -> Response<Body> {
+    pub(super) fn response(self) -> Response<HostBody> {
         let mut response = Response::new(self.boxed_unsync());
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));

@@ -27,7 +27,7 @@ use tracing::{debug, warn};
 use super::{
     Rooms,
     callers::{BusyCaller, Callers, HostCaller},
-    entrance::{Body, HostEntrance},
+    entrance::{HostBody, HostEntrance},
 };
 use crate::tasks::Tasks;
 
@@ -134,18 +134,18 @@ pub(super) async fn serve(
     }
 }
 
-fn closing(mut response: Response<Body>) -> Response<Body> {
+fn closing(mut response: Response<HostBody>) -> Response<HostBody> {
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
 }
 
 /// The connection is busy until all of the response is sent.
-fn held(response: Response<Body>, busy: BusyCaller) -> Response<Body> {
+fn held(response: Response<HostBody>, busy: BusyCaller) -> Response<HostBody> {
     response.map(|body| BusyBody { body, _busy: busy }.boxed_unsync())
 }
 
 struct BusyBody {
-    body: Body,
+    body: HostBody,
     _busy: BusyCaller,
 }
 

@@ -1,7 +1,7 @@
 //! The MCP server that offers the tools of a request to Cursor's CLI.
 //!
 //! There is one listener for the program, on 127.0.0.1 and a port of the system's choice.
-//! It is not there before the first request with tools. Each child process gets a [`Room`]
+//! It is not there before the first request with tools. Each child process gets a [`ToolRoom`]
 //! of its own: a path that cannot be guessed, and a bearer that goes with it.
 //!
 //! A call waits for its answer as long as it takes: whoever runs the tool may ask a person.
@@ -36,8 +36,8 @@ use tokio::sync::{OnceCell, mpsc};
 use self::{
     callers::Callers,
     entrance::HostEntrance,
-    room::Inside,
-    served::{Served, Visit},
+    room::RoomState,
+    served::{RoomVisit, ServedRoom},
 };
 use crate::{random, tasks::Tasks};
 
@@ -46,14 +46,14 @@ const ROOMS: usize = 1024;
 
 /// Where all rooms are.
 #[derive(Debug)]
-pub struct Host {
+pub struct ToolHost {
     tasks: Tasks,
     rooms: Arc<Rooms>,
     callers: Arc<Callers>,
     port: OnceCell<u16>,
 }
 
-impl Host {
+impl ToolHost {
     /// For at most `children` at once.
     #[must_use]
     pub fn new(tasks: &Tasks, children: usize) -> Self {
@@ -69,7 +69,7 @@ impl Host {
     ///
     /// # Errors
     /// There is no port to listen on, there are too many rooms, or the program ends.
-    pub async fn open(&self, tools: Arc<[Tool]>) -> io::Result<Room> {
+    pub async fn open(&self, tools: Arc<[Tool]>) -> io::Result<ToolRoom> {
         if self.tasks.is_stopping() {
             return Err(io::Error::other("the program ends"));
         }
@@ -77,13 +77,13 @@ impl Host {
         let port = *self.port.get_or_try_init(start).await?;
         let name = URL_SAFE_NO_PAD.encode(random::bytes::<24>());
         let bearer = URL_SAFE_NO_PAD.encode(random::bytes::<32>());
-        let (inside, events) = Inside::new(&tools, &bearer);
+        let (inside, events) = RoomState::new(&tools, &bearer);
         let inside = Arc::new(inside);
-        let served = Arc::new(Served::new(&inside, &self.tasks));
+        let served = Arc::new(ServedRoom::new(&inside, &self.tasks));
         self.rooms.add(&name, &served)?;
         self.tasks.spawn("mcp room", served.look_after(self.tasks.stopped()));
         let url = format!("http://127.0.0.1:{port}{}{name}", HostEntrance::PREFIX);
-        Ok(Room {
+        Ok(ToolRoom {
             address: HostAddress { url, bearer: SecretString::from(bearer) },
             name,
             inside,
@@ -107,10 +107,10 @@ pub enum RoomEvent {
 
 /// One child's tools. When it is dropped its path is gone, and the calls that wait get an
 /// error.
-pub struct Room {
+pub struct ToolRoom {
     address: HostAddress,
     name: String,
-    inside: Arc<Inside>,
+    inside: Arc<RoomState>,
     events: mpsc::Receiver<RoomEvent>,
     rooms: Arc<Rooms>,
     callers: Arc<Callers>,
@@ -119,7 +119,7 @@ pub struct Room {
     tasks: Tasks,
 }
 
-impl Room {
+impl ToolRoom {
     #[must_use]
     pub fn address(&self) -> HostAddress {
         self.address.clone()
@@ -154,26 +154,26 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for ToolRoom {
     fn drop(&mut self) {
         self.rooms.remove(&self.name);
         self.inside.close();
     }
 }
 
-impl fmt::Debug for Room {
+impl fmt::Debug for ToolRoom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Its name is half of what lets one in.
-        f.debug_struct("Room").field("seen", &self.seen()).finish_non_exhaustive()
+        f.debug_struct("ToolRoom").field("seen", &self.seen()).finish_non_exhaustive()
     }
 }
 
 /// The open rooms, by the last part of their path.
 #[derive(Default)]
-struct Rooms(Mutex<HashMap<String, Arc<Served>>>);
+struct Rooms(Mutex<HashMap<String, Arc<ServedRoom>>>);
 
 impl Rooms {
-    fn add(&self, name: &str, served: &Arc<Served>) -> io::Result<()> {
+    fn add(&self, name: &str, served: &Arc<ServedRoom>) -> io::Result<()> {
         let mut rooms = self.0.lock();
         if rooms.len() >= ROOMS {
             return Err(io::Error::other(format!("{ROOMS} children have tools already")));
@@ -187,8 +187,8 @@ impl Rooms {
     }
 
     /// A visit to the room of this name. One that has begun is waited for when it closes.
-    fn visit(&self, name: &str) -> Option<Visit> {
-        self.0.lock().get(name).map(Served::visit)
+    fn visit(&self, name: &str) -> Option<RoomVisit> {
+        self.0.lock().get(name).map(ServedRoom::visit)
     }
 }
 

@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
 use ibeam_core::mcp::server::{self, Headers};
 
-use super::entrance::{Body, EntranceRefusal};
+use super::entrance::{EntranceRefusal, HostBody};
 
 pub(super) const EVENT_STREAM: &str = "text/event-stream";
 pub(super) const JSON: &str = "application/json";
@@ -53,7 +53,7 @@ pub(super) fn of_protocol(headers: &HeaderMap) -> Headers {
 
 /// Why a request that was let in is not answered.
 #[derive(Debug)]
-pub(super) enum Denied {
+pub(super) enum RequestDenied {
     Plain(EntranceRefusal),
     /// Its headers do not fit the protocol.
     Protocol(server::Refusal),
@@ -61,20 +61,20 @@ pub(super) enum Denied {
     Method(&'static str),
 }
 
-impl From<EntranceRefusal> for Denied {
+impl From<EntranceRefusal> for RequestDenied {
     fn from(refusal: EntranceRefusal) -> Self {
         Self::Plain(refusal)
     }
 }
 
-impl From<server::Refusal> for Denied {
+impl From<server::Refusal> for RequestDenied {
     fn from(refusal: server::Refusal) -> Self {
         Self::Protocol(refusal)
     }
 }
 
-impl Denied {
-    pub(super) fn response(self) -> Response<Body> {
+impl RequestDenied {
+    pub(super) fn response(self) -> Response<HostBody> {
         match self {
             Self::Plain(refusal) => refusal.response(),
             Self::Protocol(server::Refusal::Message(message)) => json(400, message),
@@ -94,7 +94,7 @@ impl Denied {
 }
 
 /// A message as the whole body.
-pub(super) fn json(status: u16, message: Bytes) -> Response<Body> {
+pub(super) fn json(status: u16, message: Bytes) -> Response<HostBody> {
     let mut response = Response::new(Full::from(message).boxed_unsync());
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
@@ -102,7 +102,7 @@ pub(super) fn json(status: u16, message: Bytes) -> Response<Body> {
 }
 
 /// For a message that has no answer.
-pub(super) fn taken() -> Response<Body> {
+pub(super) fn taken() -> Response<HostBody> {
     let mut response = Response::new(Full::default().boxed_unsync());
     *response.status_mut() = StatusCode::ACCEPTED;
     response

@@ -30,7 +30,7 @@ const EVENTS: usize = 2 * CALLS;
 
 type KeyHash = [u8; 32];
 
-pub(super) struct Inside {
+pub(super) struct RoomState {
     server: Server,
     /// Of the bearer.
     hash: KeyHash,
@@ -57,7 +57,7 @@ pub(super) enum CallRefused {
     Closed,
 }
 
-impl Inside {
+impl RoomState {
     pub(super) fn new(tools: &[Tool], bearer: &str) -> (Self, mpsc::Receiver<RoomEvent>) {
         let (events, heard) = mpsc::channel(EVENTS);
         let inside = Self {
@@ -88,7 +88,7 @@ impl Inside {
         self: &Arc<Self>,
         name: String,
         arguments: String,
-    ) -> Result<Call, CallRefused> {
+    ) -> Result<RoomCall, CallRefused> {
         let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| CallRefused::Full)?;
         // Both at once, so that there is room to tell that the caller has gone. If nobody
         // listens for a while, the call waits here.
@@ -106,7 +106,7 @@ impl Inside {
         }
         arrival.send(RoomEvent::Call(HostedCall { id, name, arguments }));
         let inside = Arc::clone(self);
-        Ok(Call { inside, id, answer, departure: Some(departure), _place: place })
+        Ok(RoomCall { inside, id, answer, departure: Some(departure), _place: place })
     }
 
     pub(super) fn answer(&self, result: HostedResult) {
@@ -142,15 +142,15 @@ impl Inside {
 }
 
 /// A call that waits. Dropped without an answer, it tells that the caller has gone.
-pub(super) struct Call {
-    inside: Arc<Inside>,
+pub(super) struct RoomCall {
+    inside: Arc<RoomState>,
     id: u64,
     answer: oneshot::Receiver<HostedResult>,
     departure: Option<mpsc::OwnedPermit<RoomEvent>>,
     _place: OwnedSemaphorePermit,
 }
 
-impl Call {
+impl RoomCall {
     /// The result, or `None` when the room was closed. May be asked again when the future
     /// was dropped.
     pub(super) async fn answered(&mut self) -> Option<HostedResult> {
@@ -158,7 +158,7 @@ impl Call {
     }
 }
 
-impl Drop for Call {
+impl Drop for RoomCall {
     fn drop(&mut self) {
         let unanswered = self.inside.waiting.lock().calls.remove(&self.id).is_some();
         if let Some(departure) = self.departure.take().filter(|_| unanswered) {

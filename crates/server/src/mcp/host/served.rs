@@ -16,10 +16,10 @@ use tokio_util::{
 
 use super::{
     call,
-    entrance::{Body, EntranceRefusal},
+    entrance::{EntranceRefusal, HostBody},
     feed::Feed,
-    reply::{Accepted, Denied, JSON, json, of_protocol, taken},
-    room::Inside,
+    reply::{Accepted, JSON, RequestDenied, json, of_protocol, taken},
+    room::RoomState,
     session::HostSession,
 };
 use crate::{random, tasks::Tasks};
@@ -39,11 +39,11 @@ const GOODBYE: Duration = Duration::from_secs(2);
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
-type Answered = Result<Response<Body>, Denied>;
+type Answered = Result<Response<HostBody>, RequestDenied>;
 
 /// A room with its sessions.
-pub(super) struct Served {
-    inside: Arc<Inside>,
+pub(super) struct ServedRoom {
+    inside: Arc<RoomState>,
     tasks: Tasks,
     sessions: Mutex<HashMap<String, Arc<HostSession>>>,
     /// Requests that are being answered.
@@ -53,13 +53,13 @@ pub(super) struct Served {
 }
 
 /// A request that was let in.
-pub(super) struct Visit {
-    served: Arc<Served>,
+pub(super) struct RoomVisit {
+    served: Arc<ServedRoom>,
     counted: TaskTrackerToken,
 }
 
-impl Served {
-    pub(super) fn new(inside: &Arc<Inside>, tasks: &Tasks) -> Self {
+impl ServedRoom {
+    pub(super) fn new(inside: &Arc<RoomState>, tasks: &Tasks) -> Self {
         Self {
             inside: Arc::clone(inside),
             tasks: tasks.clone(),
@@ -69,8 +69,8 @@ impl Served {
         }
     }
 
-    pub(super) fn visit(self: &Arc<Self>) -> Visit {
-        Visit { served: Arc::clone(self), counted: self.visits.token() }
+    pub(super) fn visit(self: &Arc<Self>) -> RoomVisit {
+        RoomVisit { served: Arc::clone(self), counted: self.visits.token() }
     }
 
     /// Cleans up when the room is closed.
@@ -109,13 +109,13 @@ impl Served {
     }
 }
 
-impl Visit {
+impl RoomVisit {
     /// Whether this is the bearer of the room.
     pub(super) fn is_for(&self, bearer: &str) -> bool {
         self.served.inside.lets_in(bearer)
     }
 
-    pub(super) async fn answer<B>(self, request: Request<B>) -> Response<Body>
+    pub(super) async fn answer<B>(self, request: Request<B>) -> Response<HostBody>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -128,9 +128,9 @@ impl Visit {
             },
             Method::GET => self.get(&parts.headers),
             Method::DELETE => self.delete(&parts.headers),
-            _ => Err(Denied::Method("GET, POST, DELETE")),
+            _ => Err(RequestDenied::Method("GET, POST, DELETE")),
         };
-        answered.unwrap_or_else(Denied::response)
+        answered.unwrap_or_else(RequestDenied::response)
     }
 
     async fn post(self, headers: &HeaderMap, body: &[u8]) -> Answered {
@@ -195,7 +195,7 @@ impl Visit {
         Ok(response)
     }
 
-    fn in_session(self, session: &Arc<HostSession>, message: &Inbound<'_>) -> Response<Body> {
+    fn in_session(self, session: &Arc<HostSession>, message: &Inbound<'_>) -> Response<HostBody> {
         let request = match message {
             Inbound::Request(request) => request,
             Inbound::Notification(note) => {
@@ -215,7 +215,7 @@ impl Visit {
 
     /// A request that is answered without a session: as a stream, or in one piece for a
     /// client that reads nothing else.
-    async fn alone(self, request: &Asked<'_>, accepted: Accepted) -> Response<Body> {
+    async fn alone(self, request: &Asked<'_>, accepted: Accepted) -> Response<HostBody> {
         let served = &self.served;
         let call = match self.respond(request) {
             Answer::Message { message, status } if accepted == Accepted::Json || status != 200 => {
@@ -274,7 +274,9 @@ impl Visit {
         match self.session(headers) {
             Ok(session) => session.close(),
             // It has ended already.
-            Err(Denied::Plain(EntranceRefusal(StatusCode::NOT_FOUND, _))) => return Ok(taken()),
+            Err(RequestDenied::Plain(EntranceRefusal(StatusCode::NOT_FOUND, _))) => {
+                return Ok(taken());
+            }
             Err(denied) => return Err(denied),
         }
         if let Some(name) = headers.get(SESSION).and_then(|name| name.to_str().ok()) {
@@ -284,9 +286,9 @@ impl Visit {
     }
 
     /// The session of a request that is about one.
-    fn session(&self, headers: &HeaderMap) -> Result<Arc<HostSession>, Denied> {
+    fn session(&self, headers: &HeaderMap) -> Result<Arc<HostSession>, RequestDenied> {
         if !server::has_sessions(&of_protocol(headers))? {
-            return Err(Denied::Method("POST"));
+            return Err(RequestDenied::Method("POST"));
         }
         Ok(self.served.session(headers)?)
     }

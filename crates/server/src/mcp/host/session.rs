@@ -12,13 +12,13 @@ use tokio_util::sync::CancellationToken;
 use super::{
     call,
     feed::{EventBody, Feed},
-    room::Inside,
+    room::RoomState,
 };
 use crate::tasks::Tasks;
 
 /// Calls and streams end when it is dropped.
 pub(super) struct HostSession {
-    inside: Arc<Inside>,
+    inside: Arc<RoomState>,
     over: CancellationToken,
     state: Mutex<HostSessionState>,
 }
@@ -40,7 +40,7 @@ struct WaitingCall {
 
 impl HostSession {
     /// `over` ends it from outside, too.
-    pub(super) fn new(inside: &Arc<Inside>, over: &CancellationToken) -> Arc<Self> {
+    pub(super) fn new(inside: &Arc<RoomState>, over: &CancellationToken) -> Arc<Self> {
         let (inside, over) = (Arc::clone(inside), over.child_token());
         Arc::new(Self { inside, over, state: Mutex::default() })
     }

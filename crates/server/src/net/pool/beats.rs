@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn beats_go_on_until_their_stream_wakes() {
+    async fn heartbeats_continue_until_their_stream_wakes() {
         let gauge = Arc::new(Gauge::default());
         let (one, two) = (Arc::new(Counter::default()), Arc::new(Counter::default()));
         let _asleep = Asleep::new(&gauge, Arc::clone(&one) as _);

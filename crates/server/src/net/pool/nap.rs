@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn others_get_their_turn_after_a_burst() {
+    async fn read_yields_after_a_burst() {
         let (ours, mut theirs) = tokio::io::duplex(4 * BURST);
         theirs.write_all(&vec![7; 2 * BURST]).await.unwrap();
         let mut io = Napping::new(ours, Arc::default(), Instant::now());
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn reads_wait_while_all_sleep_and_at_once_when_one_wakes() {
+    async fn reads_are_paced_while_all_streams_sleep() {
         let (ours, mut theirs) = tokio::io::duplex(64);
         let gauge = Arc::new(Gauge::default());
         gauge.load.store(2, std::sync::atomic::Ordering::Relaxed);

@@ -14,7 +14,7 @@ use tracing::debug;
 use super::Task;
 use crate::{
     driver::LinkPeer,
-    mcp::bridge::{Offer, Output},
+    mcp::bridge::{BridgedTools, ToolOutput},
     session::{
         hub::millis_since,
         visit::{Resume, Visit},
@@ -26,14 +26,14 @@ type Execution = Pin<Box<dyn Future<Output = ToolResult> + Send>>;
 /// What a turn has to know to execute tools.
 #[derive(Debug)]
 pub(crate) struct Bridged {
-    offer: Arc<Offer>,
+    offer: Arc<BridgedTools>,
     running: FuturesUnordered<Execution>,
     /// Brings the client's results, and waits for ours.
     waiting: Option<Box<Resume>>,
 }
 
 impl Bridged {
-    pub(crate) fn new(offer: Offer) -> Self {
+    pub(crate) fn new(offer: BridgedTools) -> Self {
         Self { offer: Arc::new(offer), running: FuturesUnordered::new(), waiting: None }
     }
 
@@ -52,7 +52,7 @@ impl<W: LinkPeer> Task<W> {
         for ToolCall { id, name, arguments } in calls {
             let offer = Arc::clone(&bridged.offer);
             bridged.running.push(Box::pin(async move {
-                let Output { content, is_error } = offer.call(&name, &arguments).await;
+                let ToolOutput { content, is_error } = offer.call(&name, &arguments).await;
                 ToolResult { call_id: id, content, is_error }
             }));
         }

@@ -18,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::{
-    auth::Tokens,
-    checks::Checks,
+    auth::AccessTokens,
+    checks::SchemaChecks,
     counter::Counter,
     driver::{
         AnyDriver, BoxFuture, Dial, Driver, Open,
@@ -79,7 +79,7 @@ impl Bench {
         let limits = StoreLimits { retention: day, bytes, responses };
         let hub = Hub {
             driver: AnyDriver::Child(Arc::new(Fake(sender))),
-            tokens: Tokens::fixed(SecretString::from("token"), "test", &tasks),
+            tokens: AccessTokens::fixed(SecretString::from("token"), "test", &tasks),
             patience: Patience { cancel_grace: GRACE, client_stall: 60 * SECOND, parked: TTL },
             registry: Registry::new(ParkedLimits::default()),
             leg_index: LegIndex::new(SECOND),
@@ -88,7 +88,7 @@ impl Bench {
             stop: CancellationToken::new(),
             drain: CancellationToken::new(),
             counter: Counter::new(tasks.clone()),
-            checks: Checks::new(tasks.clone()),
+            checks: SchemaChecks::new(tasks.clone()),
             large_work: LargeWork::new(tasks.clone()),
             tasks: tasks.clone(),
         };

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     random,
     session::{SessionMatch, conversations::ConversationClaim, writer::ConversationWriter},
-    store::Conversation,
+    store::StoredConversation,
 };
 
 /// The conversation of a new turn.
@@ -68,7 +68,7 @@ impl Admission {
     }
 
     /// Stored conversations that the request may continue, the likeliest first.
-    async fn candidates(&self, by: FoundBy, outline: &RequestOutline) -> Vec<Conversation> {
+    async fn candidates(&self, by: FoundBy, outline: &RequestOutline) -> Vec<StoredConversation> {
         let (scope, has_past) = (outline.scope(), outline.said.has_past);
         let name = outline.name().unwrap_or_default();
         match by {
@@ -104,7 +104,7 @@ impl Admission {
     /// Claims a stored conversation, unless a turn has it.
     async fn take_up(
         &self,
-        stored: Conversation,
+        stored: StoredConversation,
         way: StoredUse,
         outline: &RequestOutline,
     ) -> Option<Origin> {
@@ -162,7 +162,7 @@ fn new_session() -> SessionId {
 
 /// Of the conversations of a name, those that a request may continue. One without a past continues
 /// the newest: while a turn has that one, an older one would be the wrong one.
-fn newest(mut found: Vec<Conversation>, has_past: bool) -> Vec<Conversation> {
+fn newest(mut found: Vec<StoredConversation>, has_past: bool) -> Vec<StoredConversation> {
     if !has_past {
         found.retain(|stored| stored.checkpoint.is_some());
         found.truncate(1);

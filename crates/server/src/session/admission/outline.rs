@@ -20,7 +20,7 @@ use sha2::{Digest as _, Sha256};
 use super::{NameSource, SessionName};
 use crate::{
     session::{leg_index::LegKey, parked::TurnIdentity},
-    store::{Conversation, Scope},
+    store::{Scope, StoredConversation},
 };
 
 /// Where a request belongs, as far as the request itself says it.
@@ -121,7 +121,7 @@ impl RequestOutline {
     }
 
     /// What `stored` is good for. `reuse`: checkpoints may be used.
-    pub(super) fn judge(&self, stored: &Conversation, by: FoundBy, reuse: bool) -> StoredUse {
+    pub(super) fn judge(&self, stored: &StoredConversation, by: FoundBy, reuse: bool) -> StoredUse {
         let same_setup = stored.setup == self.identity.setup;
         // Without a past, nothing in the request can differ from what is stored.
         let only_new = !self.said.has_past && matches!(by, FoundBy::Marker | FoundBy::Header);

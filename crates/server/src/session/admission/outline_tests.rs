@@ -52,9 +52,9 @@ fn outline(request: &TurnRequest) -> RequestOutline {
 }
 
 /// What is stored after `items` were said.
-fn stored(items: &[Item]) -> Conversation {
+fn stored(items: &[Item]) -> StoredConversation {
     let request = request(items.to_vec());
-    Conversation {
+    StoredConversation {
         scope: MINE,
         id: "c".into(),
         session: Some(session(1)),
@@ -76,7 +76,7 @@ fn full() -> Vec<Item> {
 
 #[test]
 fn what_a_stored_conversation_is_good_for() {
-    type Change = fn(&mut Conversation);
+    type Change = fn(&mut StoredConversation);
     type Case = (&'static str, Vec<Item>, FoundBy, Change, bool, StoredUse);
     let same: Change = |_| {};
     let no_state: Change = |stored| stored.checkpoint = None;

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_sign_in_of_our_own_beside_a_borrowed_one_is_renewed_in_its_file() {
+async fn own_sign_in_beside_a_borrowed_one_is_renewed_in_its_file() {
     let (theirs, ours) = (token(EPOCH, EPOCH + 9_000), token(EPOCH - 9_000, EPOCH - 1));
     let bench = Bench::new(&[&theirs, &ours]);
     let reread: Reread = {
@@ -25,7 +25,7 @@ async fn a_sign_in_of_our_own_beside_a_borrowed_one_is_renewed_in_its_file() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_cannot_be_read_now_costs_nothing() {
+async fn unreadable_source_keeps_the_token_in_use() {
     let theirs = token(EPOCH, EPOCH + 9_000);
     let bench = Bench::new(&[&theirs]);
     let reread: Reread = Arc::new(|| Err(NotRead::NotNow("too many open files".to_owned())));
@@ -39,7 +39,7 @@ async fn a_source_that_cannot_be_read_now_costs_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_borrowed_sign_in_is_read_again_and_never_written() {
+async fn borrowed_sign_in_is_reread_and_never_written() {
     let old = token(EPOCH - 9_000, EPOCH - 1);
     let bench = Bench::new(&[&old]);
     let stored = Arc::new(Mutex::new(old.clone()));
@@ -51,7 +51,7 @@ async fn a_borrowed_sign_in_is_read_again_and_never_written() {
         Holder::Borrowed(CredentialSource::CliFile("auth.json".into()), Arc::clone(&reread));
     let found = |_: &Holder| reread().unwrap().map(|found| found.credential);
     let (http, wall) = (Some(bench.http()), bench.wall());
-    let tokens = Tokens::with(holder, None, found, http, wall, &bench.tasks);
+    let tokens = AccessTokens::with(holder, None, found, http, wall, &bench.tasks);
     let new = text(tokens.current().await);
     assert_ne!(new, old);
     assert_eq!(bench.refreshes(), 1);
@@ -67,7 +67,7 @@ async fn a_borrowed_sign_in_is_read_again_and_never_written() {
 /// A sign-in of another program ends with the consent to read it, and with a sign-in of
 /// our own. What was renewed of it in memory is not thrown away for less.
 #[tokio::test(start_paused = true)]
-async fn a_borrowed_sign_in_ends_with_its_consent() {
+async fn borrowed_sign_in_ends_with_its_consent() {
     let old = token(EPOCH - 9_000, EPOCH - 1);
     let bench = Bench::new(&[&old]);
     let folder = bench.dir.path().to_path_buf();
@@ -85,7 +85,7 @@ async fn a_borrowed_sign_in_ends_with_its_consent() {
     let holder =
         Holder::Borrowed(CredentialSource::CliFile("auth.json".into()), Arc::clone(&reread));
     let (http, wall, own) = (Some(bench.http()), bench.wall(), bench.file());
-    let tokens = Tokens::with(holder, Some(&own), found, http, wall, &bench.tasks);
+    let tokens = AccessTokens::with(holder, Some(&own), found, http, wall, &bench.tasks);
     let renewed = text(tokens.current().await);
     assert_ne!(renewed, old);
     consents.grant(crate::auth::ConsentKind::Ide, 1).unwrap();

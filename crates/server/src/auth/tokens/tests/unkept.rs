@@ -17,9 +17,9 @@ fn dirs(bench: &Bench) -> (PathBuf, PathBuf) {
     (dir.clone(), dir.with_extension("away"))
 }
 
-/// Tokens whose directory goes away while Cursor is asked first, and a file is in its place:
+/// Tokens with a directory that disappears during the first renewal, and a file is in its place:
 /// what was read can no longer be written.
-fn losing_its_directory(bench: &Bench) -> Tokens {
+fn losing_its_directory(bench: &Bench) -> AccessTokens {
     let (sim, (dir, away)) = (bench.sim.clone(), dirs(bench));
     let gone = AtomicBool::new(false);
     let connector = Connector::Memory(Arc::new(move || {
@@ -30,7 +30,7 @@ fn losing_its_directory(bench: &Bench) -> Tokens {
         sim.connect()
     }));
     let http = AuthHttp::new(&connector, &host(), &bench.tasks);
-    Tokens::own_at(bench.file(), http, bench.wall(), &bench.tasks)
+    AccessTokens::own_at(bench.file(), http, bench.wall(), &bench.tasks)
 }
 
 fn bring_back(bench: &Bench) {
@@ -66,7 +66,7 @@ impl Write for Log {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_written_serves_this_process_and_is_written_later() {
+async fn unsaved_renewal_is_used_and_saved_later() {
     let log = Log::default();
     let _guard = log.start();
     let old = token(EPOCH - 9_000, EPOCH - 1);
@@ -96,7 +96,7 @@ async fn what_cannot_be_written_serves_this_process_and_is_written_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_another_process_wrote_goes_before_what_was_not_written() {
+async fn credential_of_another_process_replaces_an_unsaved_one() {
     let old = token(EPOCH - 9_000, EPOCH - 1);
     let theirs = token(EPOCH, EPOCH + 9_000);
     let bench = Bench::new(&[&old, &theirs]);
@@ -114,7 +114,7 @@ async fn what_another_process_wrote_goes_before_what_was_not_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_old_token_on_the_disk_is_not_taken_for_a_newer_one() {
+async fn old_token_on_disk_does_not_replace_an_unsaved_one() {
     let revoked = token(EPOCH, EPOCH + 9_000);
     let bench = Bench::new(&[&revoked]);
     bench.save(&revoked).await;
@@ -129,7 +129,7 @@ async fn the_old_token_on_the_disk_is_not_taken_for_a_newer_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_that_cannot_be_locked_is_no_reason_to_stop() {
+async fn unlockable_file_does_not_prevent_a_renewal() {
     let old = token(EPOCH - 9_000, EPOCH - 1);
     let bench = Bench::new(&[&old]);
     bench.save(&old).await;
@@ -148,7 +148,7 @@ async fn a_file_that_cannot_be_locked_is_no_reason_to_stop() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_another_holds_is_no_sign_out() {
+async fn lock_held_by_another_process_is_not_a_sign_out() {
     let old = token(EPOCH - 9_000, EPOCH - 1);
     let bench = Bench::new(&[&old]);
     bench.save(&old).await;
@@ -175,11 +175,11 @@ fn silent(bench: &Bench) -> AuthHttp {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_that_hangs_holds_no_turn_for_ever() {
+async fn hanging_renewal_does_not_block_turns_for_ever() {
     let short = token(EPOCH - 9_000, EPOCH + 100);
     let bench = Bench::new(&[]);
     bench.save(&short).await;
-    let tokens = Tokens::own_at(bench.file(), silent(&bench), bench.wall(), &bench.tasks);
+    let tokens = AccessTokens::own_at(bench.file(), silent(&bench), bench.wall(), &bench.tasks);
     let began = Instant::now();
     assert_eq!(text(tokens.current().await), short);
     assert_eq!(began.elapsed(), Duration::ZERO, "as long as it is good nobody waits");
@@ -195,7 +195,7 @@ async fn a_renewal_that_hangs_holds_no_turn_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_that_died_is_begun_anew() {
+async fn panicked_renewal_is_started_again() {
     let old = token(EPOCH - 9_000, EPOCH - 1);
     let bench = Bench::new(&[&old]);
     bench.save(&old).await;
@@ -207,7 +207,7 @@ async fn a_renewal_that_died_is_begun_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_beside_a_dead_refresh_token_is_exchanged() {
+async fn api_key_is_exchanged_when_the_refresh_token_is_dead() {
     let old = token(EPOCH - 9_000, EPOCH - 1);
     for (key, works) in [(Sim::API_KEY, true), ("crsr_unknown", false)] {
         let bench = Bench::new(&[]);
@@ -233,7 +233,7 @@ async fn a_key_beside_a_dead_refresh_token_is_exchanged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_borrowed_token_that_was_replaced_is_not_taken_again() {
+async fn replaced_borrowed_token_is_not_used_again() {
     let theirs = token(EPOCH, EPOCH + 9_000);
     let bench = Bench::new(&[&theirs]);
     let reread: Reread = {
@@ -244,7 +244,7 @@ async fn a_borrowed_token_that_was_replaced_is_not_taken_again() {
         Holder::Borrowed(CredentialSource::CliFile("auth.json".into()), Arc::clone(&reread));
     let found = reread().unwrap().map(|found| found.credential);
     let tokens =
-        Tokens::with(holder, None, |_| found, Some(bench.http()), bench.wall(), &bench.tasks);
+        AccessTokens::with(holder, None, |_| found, Some(bench.http()), bench.wall(), &bench.tasks);
     let mut used = tokens.current().await.unwrap();
     assert_eq!(used.expose_secret(), theirs);
     for renewals in 1..=3 {

@@ -39,7 +39,7 @@ impl Guest {
         Self { session: visitor.session("2025-11-25").await, visitor }
     }
 
-    async fn send(&self, message: &Value) -> Response<Body> {
+    async fn send(&self, message: &Value) -> Response<HostBody> {
         self.visitor.ask(self.visitor.post(BOTH, Some(&self.session), message)).await
     }
 
@@ -67,7 +67,7 @@ fn said(answer: &Value) -> &str {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_waits_as_long_as_it_takes_and_reports_progress() {
+async fn call_waits_for_its_result_and_reports_progress() {
     let mut house = House::with(&["ask"]).await;
     let guest = Guest::of(&house).await;
     let began = Instant::now();
@@ -95,7 +95,7 @@ async fn a_call_waits_as_long_as_it_takes_and_reports_progress() {
 }
 
 #[tokio::test]
-async fn exactly_the_tools_of_the_room_are_there() {
+async fn room_offers_exactly_its_tools() {
     let house = House::with(&["a", "b"]).await;
     assert!(!house.room.seen());
     let guest = Guest::of(&house).await;
@@ -110,7 +110,7 @@ async fn exactly_the_tools_of_the_room_are_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_taken_back_is_dropped() {
+async fn cancelled_call_is_dropped() {
     let mut house = House::with(&["a"]).await;
     let guest = Guest::of(&house).await;
     let mut waits = guest.begin("a", 1).await;
@@ -129,7 +129,7 @@ async fn a_call_that_is_taken_back_is_dropped() {
 }
 
 #[tokio::test]
-async fn sixty_four_calls_wait_at_once_and_one_more_is_refused() {
+async fn call_beyond_sixty_four_is_refused() {
     let mut house = House::with(&["a"]).await;
     let guest = Guest::of(&house).await;
     let all = join_all((0..CALLS as u64).map(|n| guest.call("a", n)));
@@ -160,7 +160,7 @@ async fn sixty_four_calls_wait_at_once_and_one_more_is_refused() {
 
 /// If nothing listens to the room, calls wait, and none is forgotten.
 #[tokio::test(start_paused = true)]
-async fn unheard_calls_are_bounded_and_kept() {
+async fn unread_calls_are_bounded_and_kept() {
     let mut house = House::with(&["a"]).await;
     let guest = Guest::of(&house).await;
     for n in 0..CALLS as u64 {
@@ -181,7 +181,7 @@ async fn unheard_calls_are_bounded_and_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_room_that_is_dropped_ends_its_calls() {
+async fn dropped_room_ends_its_calls() {
     let mut house = House::with(&["a"]).await;
     let guest = Guest::of(&house).await;
     let (mut one, mut two) = (guest.begin("a", 1).await, guest.begin("a", 2).await);

@@ -8,19 +8,19 @@ use serde_json::value::to_raw_value;
 
 use super::*;
 use crate::{
-    config::servers::Hidden,
+    config::servers::HiddenText,
     mcp::{
-        Remote,
-        client::{self, Client},
+        RemoteServer,
+        client::{self, ServerClient},
         config::{ServerSpec, ServerTransport},
-        http::Web,
+        http::HttpContext,
     },
     net::tls::Tls,
 };
 
-async fn connect(house: &House, bearer: &str) -> Result<Client, String> {
-    let key = ("Authorization".to_owned(), Hidden::from(format!("Bearer {bearer}")));
-    let remote = Remote::new(&house.room.address().url, vec![key], false).unwrap();
+async fn connect(house: &House, bearer: &str) -> Result<ServerClient, String> {
+    let key = ("Authorization".to_owned(), HiddenText::from(format!("Bearer {bearer}")));
+    let remote = RemoteServer::new(&house.room.address().url, vec![key], false).unwrap();
     let spec = ServerSpec {
         name: "host".to_owned(),
         source: PathBuf::new(),
@@ -31,17 +31,18 @@ async fn connect(house: &House, bearer: &str) -> Result<Client, String> {
         timeout: LIMIT,
         output: 1 << 20,
     };
-    let web = Web { tls: Arc::new(Tls::new(None)), connect: LIMIT, tasks: house.tasks.clone() };
+    let web =
+        HttpContext { tls: Arc::new(Tls::new(None)), connect: LIMIT, tasks: house.tasks.clone() };
     client::connect(&spec, &web).await
 }
 
-async fn call_tool(client: &Client, name: &str, n: u64) -> Result<CallOutcome, String> {
+async fn call_tool(client: &ServerClient, name: &str, n: u64) -> Result<CallOutcome, String> {
     let arguments = to_raw_value(&json!({ "n": n })).unwrap();
     client::call(&client.peer, name, &arguments).await
 }
 
 #[tokio::test]
-async fn a_round_trip() {
+async fn tool_call_makes_a_round_trip() {
     let mut house = House::with(&["a", "b"]).await;
     let bearer = house.room.address().bearer.expose_secret().to_owned();
     let client = connect(&house, &bearer).await.unwrap();
@@ -68,7 +69,7 @@ async fn a_round_trip() {
 }
 
 #[tokio::test]
-async fn the_wrong_bearer_does_not_connect() {
+async fn wrong_bearer_is_refused() {
     let house = House::with(&["a", "b"]).await;
     let refused = connect(&house, "wrong").await.err().unwrap();
     assert!(refused.contains("authorization"), "{refused}");

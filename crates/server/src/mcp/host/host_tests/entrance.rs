@@ -28,7 +28,7 @@ fn but(house: &House, name: header::HeaderName, value: &str) -> http::request::B
 }
 
 #[tokio::test]
-async fn only_the_bearer_of_the_room_lets_in() {
+async fn only_the_bearer_of_the_room_is_accepted() {
     let house = House::with(&["a"]).await;
     let other = house.host.open(tools(&["b"])).await.unwrap();
     let own = house.room.address().bearer.expose_secret().to_owned();
@@ -58,7 +58,7 @@ async fn only_the_bearer_of_the_room_lets_in() {
 }
 
 #[tokio::test]
-async fn an_unknown_room_is_404() {
+async fn unknown_room_is_404() {
     let house = House::with(&["a"]).await;
     let url = house.room.address().url;
     let name = url.rsplit('/').next().unwrap();
@@ -71,7 +71,7 @@ async fn an_unknown_room_is_404() {
 
 /// A page whose own name means 127.0.0.1 shows that name, and every page its origin.
 #[tokio::test]
-async fn web_pages_and_rebound_names_stay_outside() {
+async fn web_pages_and_rebound_names_are_refused() {
     let house = House::with(&["a"]).await;
     let port = house.host.port.get().copied().unwrap();
     let own =
@@ -117,7 +117,7 @@ async fn web_pages_and_rebound_names_stay_outside() {
 }
 
 #[tokio::test]
-async fn a_body_may_have_32_mib() {
+async fn host_body_is_limited_to_32_mib() {
     let house = House::with(&["a"]).await;
     let padded = |length: usize| {
         let mut body = list().to_string();
@@ -132,7 +132,7 @@ async fn a_body_may_have_32_mib() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_does_not_come_is_not_waited_for() {
+async fn missing_host_body_times_out() {
     let house = House::with(&["a"]).await;
     let (mut client, server) = tokio::io::duplex(64 * 1024);
     let request = house.request(Method::POST).body(()).unwrap();
@@ -160,7 +160,7 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_asks_for_nothing_is_closed() {
+async fn silent_connection_is_closed() {
     let house = House::with(&["a"]).await;
     let entrance =
         || Arc::new(HostEntrance::new(&house.host.rooms, house.host.port.get().copied().unwrap()));
@@ -177,7 +177,7 @@ async fn a_connection_that_asks_for_nothing_is_closed() {
 
 /// The same by the wire, as another program would.
 #[tokio::test]
-async fn it_listens_on_loopback_and_needs_http() {
+async fn host_listens_on_loopback_only() {
     let house = House::with(&["a"]).await;
     let port = house.host.port.get().copied().unwrap();
     let ask = async |head: &str| {
@@ -197,7 +197,7 @@ async fn it_listens_on_loopback_and_needs_http() {
 
 /// As another program of this machine could.
 #[tokio::test]
-async fn idle_connections_lock_no_child_out() {
+async fn idle_connections_do_not_block_children() {
     let house = House::with(&["a"]).await;
     let port = house.host.port.get().copied().unwrap();
     let connect = async || TcpStream::connect((std::net::Ipv4Addr::LOCALHOST, port)).await.unwrap();
@@ -281,7 +281,7 @@ impl Drop for Flood {
 
 /// With so many before it, a child that waits for their time to pass comes too late.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn connections_opened_without_a_pause_lock_no_child_out() {
+async fn rapid_connections_do_not_block_children() {
     const CALLS: u64 = 20;
     let house = House::with(&["a"]).await;
     let port = house.host.port.get().copied().unwrap();
@@ -325,7 +325,7 @@ async fn connections_opened_without_a_pause_lock_no_child_out() {
 }
 
 #[tokio::test]
-async fn the_listener_ends_with_the_program() {
+async fn listener_ends_with_the_program() {
     let mut house = House::with(&["a"]).await;
     let port = house.host.port.get().copied().unwrap();
     let idle = TcpStream::connect((std::net::Ipv4Addr::LOCALHOST, port)).await.unwrap();
@@ -338,7 +338,7 @@ async fn the_listener_ends_with_the_program() {
 }
 
 #[tokio::test]
-async fn there_is_no_listener_without_a_room_and_one_for_all() {
+async fn first_room_starts_the_only_listener() {
     let tasks = Tasks::new();
     let host = Host::new(&tasks, 8);
     assert!(tasks.is_empty() && host.port.get().is_none());
@@ -353,7 +353,7 @@ async fn there_is_no_listener_without_a_room_and_one_for_all() {
 }
 
 #[tokio::test]
-async fn nothing_that_is_printed_lets_anyone_in() {
+async fn debug_output_contains_no_room_secret() {
     let house = House::with(&["a"]).await;
     let HostAddress { url, bearer } = house.room.address();
     let printed = format!(

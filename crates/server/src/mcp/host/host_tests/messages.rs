@@ -7,7 +7,7 @@ use crate::mcp::host::{feed::KEEP_ALIVE, served};
 const WITH_SESSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
 
 #[tokio::test]
-async fn a_session_in_every_version_that_has_them() {
+async fn session_works_in_every_version_with_sessions() {
     for version in WITH_SESSIONS {
         let mut house = House::with(&["a"]).await;
         let session = house.session(version).await;
@@ -35,7 +35,7 @@ fn without_session(house: &House, method: Method, session: &str) -> Request<Full
 }
 
 #[tokio::test]
-async fn a_session_has_a_stream_of_its_own_and_an_end() {
+async fn session_has_its_own_stream_and_can_be_deleted() {
     let mut house = House::with(&["a"]).await;
     let session = house.session("2025-06-18").await;
     let stream = house.ask(without_session(&house, Method::GET, &session)).await;
@@ -54,7 +54,7 @@ async fn a_session_has_a_stream_of_its_own_and_an_end() {
 }
 
 #[tokio::test]
-async fn a_cancellation_in_a_session_drops_the_call() {
+async fn cancellation_in_a_session_drops_the_call() {
     let mut house = House::with(&["a"]).await;
     let session = house.session("2025-06-18").await;
     let waits = Events::of(house.ask(house.post(BOTH, Some(&session), &call(5, "a"))).await);
@@ -69,7 +69,7 @@ async fn a_cancellation_in_a_session_drops_the_call() {
 
 /// The client lost its connection, not its interest.
 #[tokio::test]
-async fn in_a_session_the_rest_of_a_stream_can_be_fetched() {
+async fn stream_of_a_session_can_be_resumed() {
     let mut house = House::with(&["a"]).await;
     let session = house.session("2025-11-25").await;
     let mut lost = Events::of(house.ask(house.post(BOTH, Some(&session), &call(3, "a"))).await);
@@ -92,7 +92,7 @@ async fn in_a_session_the_rest_of_a_stream_can_be_fetched() {
 }
 
 #[tokio::test]
-async fn without_a_session_a_request_is_answered_by_itself() {
+async fn request_without_a_session_is_answered() {
     let mut house = House::with(&["a"]).await;
     for accept in [BOTH, "text/event-stream"] {
         let mut events = Events::of(house.ask(house.post(accept, None, &call(2, "a"))).await);
@@ -128,7 +128,7 @@ async fn without_a_session_a_request_is_answered_by_itself() {
 
 /// Long enough for several words of progress, if there were any.
 #[tokio::test(start_paused = true)]
-async fn an_answer_in_one_piece_has_no_progress() {
+async fn json_answer_has_no_progress() {
     let mut house = House::with(&["a"]).await;
     let mut asks = call(2, "a");
     asks["params"]["_meta"] = json!({ "progressToken": "t" });
@@ -145,7 +145,7 @@ async fn an_answer_in_one_piece_has_no_progress() {
 }
 
 #[tokio::test]
-async fn without_a_session_a_closed_connection_drops_the_call() {
+async fn closed_connection_without_a_session_drops_the_call() {
     let mut house = House::with(&["a"]).await;
     let events = Events::of(house.ask(house.post(BOTH, None, &call(1, "a"))).await);
     assert_eq!(house.call().await.id, 1);
@@ -179,7 +179,7 @@ fn newest(house: &House, mut message: Value, name: Option<&str>) -> Request<Full
 }
 
 #[tokio::test]
-async fn the_newest_version_has_no_sessions() {
+async fn newest_version_has_no_sessions() {
     let mut house = House::with(&["a"]).await;
     let discover = json!({ "jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {} });
     let found =
@@ -204,7 +204,7 @@ async fn the_newest_version_has_no_sessions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_newest_version_waits_on_a_stream_that_lives() {
+async fn newest_version_keeps_the_stream_alive() {
     let mut house = House::with(&["a"]).await;
     let began = tokio::time::Instant::now();
     let response = house.ask(newest(&house, call(4, "a"), Some("a"))).await;
@@ -229,7 +229,7 @@ async fn the_newest_version_waits_on_a_stream_that_lives() {
 }
 
 #[tokio::test]
-async fn the_last_words_of_a_room_reach_those_who_wait() {
+async fn closing_a_room_answers_its_waiting_calls() {
     let mut house = House::with(&["a"]).await;
     let session = house.session("2025-06-18").await;
     let mut stream = Events::of(house.ask(without_session(&house, Method::GET, &session)).await);
@@ -259,7 +259,7 @@ async fn the_last_words_of_a_room_reach_those_who_wait() {
 }
 
 #[tokio::test]
-async fn sessions_are_bounded() {
+async fn session_count_is_limited() {
     let house = House::with(&["a"]).await;
     for _ in 0..served::SESSIONS {
         house.session("2025-06-18").await;
@@ -269,7 +269,7 @@ async fn sessions_are_bounded() {
 }
 
 #[tokio::test]
-async fn what_is_no_message_is_refused() {
+async fn invalid_message_is_refused() {
     let house = House::with(&["a"]).await;
     for (message, expected) in [
         ("{", StatusCode::UNSUPPORTED_MEDIA_TYPE),
@@ -289,7 +289,7 @@ async fn what_is_no_message_is_refused() {
 
 /// The newest body of a stream is the one that is read.
 #[tokio::test]
-async fn a_stream_that_is_fetched_again_leaves_its_first_reader() {
+async fn resumed_stream_ends_its_first_reader() {
     let mut house = House::with(&["a"]).await;
     let session = house.session("2025-11-25").await;
     let mut first = Events::of(house.ask(house.post(BOTH, Some(&session), &call(3, "a"))).await);

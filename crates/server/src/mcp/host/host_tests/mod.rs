@@ -14,7 +14,7 @@ use ibeam_core::model::ToolContent;
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 
-use super::{entrance::Body, *};
+use super::{entrance::HostBody, *};
 
 /// Longer than anything takes that works.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -35,9 +35,9 @@ fn text(id: u64, text: &str) -> HostedResult {
 /// A room, and a way in that needs no network.
 struct House {
     tasks: Tasks,
-    host: Host,
+    host: ToolHost,
     entrance: Arc<HostEntrance>,
-    room: Room,
+    room: ToolRoom,
 }
 
 /// A client of a room, in good standing.
@@ -50,7 +50,7 @@ struct Visitor {
 impl House {
     async fn with(names: &[&str]) -> Self {
         let tasks = Tasks::new();
-        let host = Host::new(&tasks, 8);
+        let host = ToolHost::new(&tasks, 8);
         let room = host.open(tools(names)).await.unwrap();
         let entrance = Arc::new(HostEntrance::new(&host.rooms, host.port.get().copied().unwrap()));
         Self { tasks, host, entrance, room }
@@ -68,7 +68,7 @@ impl House {
         self.visitor().post(accept, session, message)
     }
 
-    async fn ask(&self, request: Request<Full<Bytes>>) -> Response<Body> {
+    async fn ask(&self, request: Request<Full<Bytes>>) -> Response<HostBody> {
         self.entrance.answer(request).await
     }
 
@@ -110,7 +110,7 @@ impl Visitor {
         request.body(Full::from(message.to_string())).unwrap()
     }
 
-    async fn ask(&self, request: Request<Full<Bytes>>) -> Response<Body> {
+    async fn ask(&self, request: Request<Full<Bytes>>) -> Response<HostBody> {
         self.entrance.answer(request).await
     }
 
@@ -155,14 +155,14 @@ fn list() -> Value {
 
 /// The events of a stream.
 struct Events {
-    body: Body,
+    body: HostBody,
     buffer: String,
     /// The id of the last event that had one.
     last_id: Option<String>,
 }
 
 impl Events {
-    fn of(response: Response<Body>) -> Self {
+    fn of(response: Response<HostBody>) -> Self {
         assert_eq!(response.status(), StatusCode::OK);
         assert_eq!(response.headers()[header::CONTENT_TYPE], "text/event-stream");
         Self { body: response.into_body(), buffer: String::new(), last_id: None }
@@ -193,7 +193,7 @@ impl Events {
     }
 }
 
-async fn whole(response: Response<Body>) -> String {
+async fn whole(response: Response<HostBody>) -> String {
     let Ok(body) = response.into_body().collect().await;
     String::from_utf8(body.to_bytes().to_vec()).unwrap()
 }
