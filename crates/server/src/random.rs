@@ -7,7 +7,7 @@ use ibeam_core::model::ids;
 pub fn bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     if getrandom::fill(&mut bytes).is_err() {
-        // Ids made without randomness could be guessed. There is no going on.
+        // Ids without randomness could be guessed, so the program cannot continue.
         std::process::abort();
     }
     bytes

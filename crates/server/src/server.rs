@@ -1,5 +1,5 @@
-//! The listener: accepts connections, serves the API on them, and lets what runs
-//! finish when the program is told to stop.
+//! The listener: accepts connections, serves the API on them, and lets running requests finish at
+//! shutdown.
 
 mod client;
 mod connections;
@@ -44,7 +44,7 @@ use crate::{
 /// After a failed accept (out of file handles, say), wait before the next.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A bound server that has not begun to serve.
+/// A bound server that does not serve yet.
 #[derive(Debug)]
 pub struct Server {
     app: Arc<App>,
@@ -54,7 +54,7 @@ pub struct Server {
     needed: InUse,
 }
 
-/// Who else says that the server is in use.
+/// A condition besides requests under which the server is in use.
 struct InUse(Box<dyn Fn() -> bool + Send + Sync>);
 
 impl fmt::Debug for InUse {
@@ -64,7 +64,7 @@ impl fmt::Debug for InUse {
 }
 
 impl Server {
-    /// Puts the program together and binds its port.
+    /// Builds the application and binds its port.
     ///
     /// # Errors
     /// The configuration is unsafe, a file cannot be used, or the port is taken.
@@ -100,7 +100,7 @@ impl Server {
     /// As [`Self::bind`], on a listener that the caller made.
     ///
     /// # Errors
-    /// A file cannot be used, or there is no memory for the store.
+    /// A file cannot be used, or the store cannot be opened.
     pub fn on(listener: TcpListener, config: Config, tasks: &Tasks) -> Result<Self, StartError> {
         let tls = config.server.tls.as_ref().map(secure).transpose()?;
         Self::with(listener.into(), tls, config, tasks)
@@ -122,7 +122,7 @@ impl Server {
         Ok(Self { app, doors, tls, tasks: tasks.clone(), needed: InUse(Box::new(|| false)) })
     }
 
-    /// For as long as `needed` says so, the server does not end for want of requests.
+    /// While `needed` is true, the server does not exit for lack of requests.
     #[must_use]
     pub fn while_needed(self, needed: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self { needed: InUse(Box::new(needed)), ..self }
@@ -168,7 +168,7 @@ impl Server {
         let limits = config.limits;
         let beside = limits.upstream_connections + file_limit::of_children(config);
         let crowd = Connections::new(file_limit::connections(limits.connections, beside));
-        // Behind TLS, plain words are worth nothing.
+        // Without a TLS handshake, clients cannot read a plain response.
         let full = if tls.is_none() { api::no_room() } else { Vec::new() };
         let host = ClientHost {
             router: api::router(Arc::clone(&app)),
@@ -208,7 +208,8 @@ impl Server {
                 },
             }
         }
-        // Nothing new from here on. The port is free last: `/health` proves nothing by then.
+        // No new turns from here on. The port is released after that: `/health` proves nothing by
+        // then.
         app.drain_turns();
         drop(doors);
         // A connection of HTTP/2 may have several requests, one of HTTP/1.1 has one.
@@ -220,9 +221,8 @@ impl Server {
     }
 }
 
-/// Waits for turns and connections to end by themselves. A connection that was told
-/// to finish ends once its client has taken the last byte, which may be long after
-/// the turn.
+/// Waits for turns and connections to end by themselves. A closing connection ends once its client
+/// has read the last byte, which may be long after the turn.
 async fn drain(busy: impl Fn() -> usize, limit: Duration, shutdown: &Shutdown) {
     const LOOK: Duration = Duration::from_millis(20);
     let quiet = async {
@@ -249,7 +249,7 @@ async fn drain(busy: impl Fn() -> usize, limit: Duration, shutdown: &Shutdown) {
     }
 }
 
-/// What TLS is served with.
+/// The TLS settings of the listener.
 fn secure(files: &TlsFiles) -> Result<Arc<rustls::ServerConfig>, StartError> {
     if crate::files::strangers_may_use(&files.key) {
         let path = files.key.display();

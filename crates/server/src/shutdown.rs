@@ -1,5 +1,5 @@
-//! The end of the program: the first signal asks it to finish what runs, the second
-//! to end that too, the third to wait for nothing any more.
+//! The end of the program: the first signal lets running requests finish, the second cancels them,
+//! the third does not wait at all.
 
 use std::{
     future::Future,
@@ -11,7 +11,7 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-/// Tells everyone that the end has come. Clones share it.
+/// Announces the end of the program. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
     drain: CancellationToken,
@@ -26,7 +26,7 @@ impl Shutdown {
         Self::default()
     }
 
-    /// Take nothing new, finish what runs.
+    /// Refuse new requests, finish running ones.
     pub fn drain(&self) {
         self.drain.cancel();
     }
@@ -37,7 +37,7 @@ impl Shutdown {
         self.abort.cancel();
     }
 
-    /// One more signal. False when there is nothing left to tell anyone.
+    /// Handles a signal. False if everything was cancelled before.
     fn signal(&self) -> bool {
         if self.is_draining() {
             self.forced.store(true, Ordering::Relaxed);
@@ -91,7 +91,7 @@ impl Shutdown {
 pub struct Signals(SignalSource);
 
 impl Signals {
-    /// From here on a signal does not end the process by itself.
+    /// From here on a signal does not end the process.
     ///
     /// # Errors
     /// The operating system does not let us listen.

@@ -1,4 +1,4 @@
-//! Tells one state of a file from another, for one look at it.
+//! Distinguishes states of a file with one system call.
 
 use std::{path::Path, time::SystemTime};
 
@@ -13,7 +13,7 @@ pub(crate) struct FileStamp {
 }
 
 impl FileStamp {
-    /// None: there is no file.
+    /// None: the file does not exist.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let meta = std::fs::metadata(path).ok()?;
         #[cfg(unix)]

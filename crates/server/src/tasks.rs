@@ -1,5 +1,4 @@
-//! Every task of the program. They have names, their logs carry them, and shutdown
-//! waits for all.
+//! Every task of the program. They have names, which are in their logs, and shutdown waits for all.
 
 use std::{future::Future, panic::resume_unwind, pin::Pin, thread, time::Duration};
 
@@ -49,8 +48,9 @@ impl Tasks {
         self.tracker.spawn_blocking(work)
     }
 
-    /// The same for work that needs much memory, on a thread of its own: when it ends, the allocator
-    /// gets back all that the thread had. One that goes on to other work would keep it.
+    /// The same for work that needs much memory, on a thread of its own: when it ends, the
+    /// allocator gets back all that the thread had. A thread that continues with other work would
+    /// keep it.
     pub fn spawn_large<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -58,7 +58,7 @@ impl Tasks {
         let work: Box<dyn FnOnce() -> T + Send> = Box::new(work);
         self.spawn_blocking(move || {
             let thread = thread::Builder::new().name("large work".to_owned()).spawn(work);
-            // What went wrong there goes on here, and to whoever waits for the work.
+            // A panic there continues here, and for the task that waits for the work.
             let thread = thread.unwrap_or_else(|error| resume_unwind(Box::new(error)));
             thread.join().unwrap_or_else(|panic| resume_unwind(panic))
         })
@@ -81,7 +81,7 @@ impl Tasks {
         self.tracker.is_empty()
     }
 
-    /// Tells those that nobody waits for to give up.
+    /// Asks background tasks to stop.
     pub fn stop(&self) {
         self.stop.cancel();
     }
@@ -102,7 +102,7 @@ impl Tasks {
         self.tracker.wait().await;
     }
 
-    /// As [`Self::join`], but not for ever. Says how many still run.
+    /// As [`Self::join`] with a limit. Returns how many still run.
     pub async fn join_within(&self, limit: Duration) -> usize {
         match tokio::time::timeout(limit, self.join()).await {
             Ok(()) => 0,

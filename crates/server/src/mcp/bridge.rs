@@ -1,5 +1,5 @@
-//! All MCP servers of the user as one: what tools they have, which of them models are
-//! offered, and who is called for which.
+//! All MCP servers of the user: the tools they have, which of them are offered to models, and which
+//! server each call goes to.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -54,7 +54,7 @@ fn shared<S: Serializer>(schema: &Arc<RawValue>, serializer: S) -> Result<S::Ok,
     schema.as_ref().serialize(serializer)
 }
 
-/// Tools for one turn: what the model is told, and who is behind it.
+/// The bridged tools of one turn: the names that the model sees, and the server behind each.
 #[derive(Clone, Debug, Default)]
 pub struct BridgedTools {
     tools: BTreeMap<String, (Arc<BridgedServer>, String)>,
@@ -149,7 +149,7 @@ impl Bridge {
         self.servers().iter().filter(ready).count()
     }
 
-    /// Waits until every server that is being started is there, or is not.
+    /// Waits until every server that is being started is ready or has failed.
     pub async fn settled(&self) {
         for server in self.servers() {
             server.settled().await;
@@ -170,10 +170,10 @@ impl Bridge {
         rows.collect()
     }
 
-    /// Adds the tools to `tools` that models may be offered. The client's own come first:
-    /// a name that it has is left out.
+    /// Adds the tools to `tools` that models may be offered. The client's own tools take
+    /// precedence: a name that it uses is left out.
     pub async fn offer(&self, tools: &mut Vec<Tool>) -> Option<BridgedTools> {
-        // Other tools make another conversation, so nobody begins before they are known.
+        // Other tools make another conversation, so no turn starts before they are known.
         let mut any = false;
         for server in self.servers() {
             if server.spec().offer {

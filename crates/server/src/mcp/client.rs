@@ -29,7 +29,7 @@ pub(super) struct ServerClient {
 /// Opens a connection.
 ///
 /// # Errors
-/// Says why there is none.
+/// The connection failed; the text says why.
 pub(super) async fn connect(spec: &ServerSpec, web: &HttpContext) -> Result<ServerClient, String> {
     let end = CancellationToken::new();
     let stop = end.clone().drop_guard();
@@ -95,7 +95,7 @@ async fn over_http(
             Err(error) => return Err(error.why),
         }
     }
-    // If there is no such stream either, the first refusal is what counts.
+    // If that fails, too, the first refusal is reported.
     let older = SseTransport::open(remote, wire).await.map_err(|why| refused.unwrap_or(why))?;
     let (peer, queue) = ServerPeer::new();
     web.tasks.spawn("mcp sse", older.run(peer.clone(), queue, end));
@@ -145,7 +145,7 @@ impl ServerClient {
         Ok(listing.tools)
     }
 
-    /// Whether the server answers. That it knows no ping is an answer.
+    /// Whether the server answers. An error because it does not support pings is an answer, too.
     pub(super) async fn answers(&self, patience: Duration) -> bool {
         let answer = timeout(patience, self.peer.request(Ask::Ping)).await;
         matches!(answer, Ok(Ok(_) | Err(RequestFailure::Refused(_))))

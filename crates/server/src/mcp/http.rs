@@ -134,7 +134,7 @@ pub(super) struct ServerHttp {
     headers: HeaderMap,
 }
 
-/// Why there is no answer to a request.
+/// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ServerHttpError {
     #[error(transparent)]
@@ -153,7 +153,7 @@ pub(super) enum ServerHttpError {
 }
 
 impl ServerHttpError {
-    /// Whether asking again for a stream is of no use.
+    /// Whether requesting the stream again cannot succeed.
     pub(super) fn is_final(&self) -> bool {
         match self {
             Self::Http(_) => false,
@@ -166,7 +166,7 @@ impl ServerHttpError {
 /// What came back for a message.
 pub(super) struct PostOutcome {
     pub(super) status: u16,
-    /// The session that the server has begun.
+    /// The session that the server started.
     pub(super) session: Option<HeaderValue>,
     pub(super) reply: PostReply,
 }
@@ -208,7 +208,7 @@ impl ServerHttp {
     pub(super) fn new(remote: &RemoteServer, web: &HttpContext) -> Self {
         let connector = Connector::Tcp {
             tls: Arc::clone(&web.tls),
-            // A proxy for the world is none for this machine.
+            // Proxies are for other machines.
             proxy: if remote.host.is_loopback() { Proxy::none() } else { Proxy::from_env() },
             connect_timeout: web.connect,
             reach: Reach::only(remote.host.clone()),
@@ -267,7 +267,7 @@ impl ServerHttp {
         }
     }
 
-    /// Sends a message that has no answer. What a server says to it even so is not looked at.
+    /// Sends a message that has no answer. Only the status of the response counts.
     pub(super) async fn notify(
         &self,
         uri: &Uri,
@@ -300,7 +300,7 @@ impl ServerHttp {
         let body = read_all(response.into_body(), most).await?;
         let read = if is_json { jsonrpc::parse(&body) } else { None };
         match read {
-            // A refusal that says why in the protocol's own words is an answer.
+            // A refusal with an error message of the protocol is an answer.
             Some(Message::Response { outcome: Err(_), .. }) => {}
             _ if !status.is_success() => return Err(ServerHttpError::Status(status.as_u16())),
             Some(_) => {}

@@ -18,8 +18,8 @@ pub struct ToolOrigin {
 
 /// Gives every tool a name of its own, from which its origin is found again.
 ///
-/// Of several that would have the same name, the first in order keeps it, so that the names
-/// do not depend on who came up first.
+/// Of several that would have the same name, the first in order keeps it, so that the names do not
+/// depend on which server started first.
 #[must_use]
 pub fn table(origins: impl IntoIterator<Item = ToolOrigin>) -> BTreeMap<String, ToolOrigin> {
     let origins: BTreeSet<ToolOrigin> = origins.into_iter().collect();

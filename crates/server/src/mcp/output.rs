@@ -1,11 +1,11 @@
-//! What a tool gave back, as models are told it.
+//! The output of a tool as models get it.
 
 use ibeam_core::{
     mcp::client::CallOutcome,
     model::{Image, ImageSource, ToolContent},
 };
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolOutput {
     pub content: Vec<ToolContent>,
@@ -13,7 +13,7 @@ pub struct ToolOutput {
 }
 
 impl ToolOutput {
-    /// For a call that did not come to anything.
+    /// For a call that failed.
     #[must_use]
     pub fn error(text: impl Into<String>) -> Self {
         Self { content: vec![ToolContent::Text(text.into())], is_error: true }
@@ -36,7 +36,7 @@ impl ToolOutput {
     }
 }
 
-/// Keeps the first `limit` bytes, and says so.
+/// Keeps the first `limit` bytes, and adds a note.
 fn cap(content: Vec<ToolContent>, limit: usize) -> Vec<ToolContent> {
     let whole: usize = content.iter().map(ToolContent::bytes).sum();
     if whole <= limit {
@@ -52,7 +52,7 @@ fn cap(content: Vec<ToolContent>, limit: usize) -> Vec<ToolContent> {
                 let head = text.get(..text.floor_char_boundary(left)).unwrap_or_default();
                 kept.push(ToolContent::Text(head.to_owned()));
             }
-            // Half an image is none.
+            // A part of an image is useless.
             ToolContent::Image(_) => {}
         }
         left = left.saturating_sub(bytes);

@@ -122,7 +122,7 @@ impl ServerPeer {
         answered.await.unwrap_or(Err(RequestFailure::Closed))
     }
 
-    /// Waits until the server says that its list of tools is another one.
+    /// Waits until the server reports that its list of tools has changed.
     pub(super) async fn changed(&self) {
         self.0.changed.notified().await;
     }
@@ -146,7 +146,7 @@ impl ServerPeer {
             }
             Incoming::Reply(reply) => {
                 drop(state);
-                // Waiting for room here could stop both sides for ever.
+                // Waiting for room here could deadlock both sides.
                 if self.0.queue.try_send(Outgoing::Note(reply)).is_err() {
                     debug!("an MCP server sends requests faster than it reads the answers");
                 }
@@ -176,7 +176,7 @@ impl ServerPeer {
     }
 }
 
-/// A transport that runs. Dropping it ends all that wait.
+/// A running transport. Dropping it fails all waiting requests.
 pub(super) struct Closing(ServerPeer);
 
 impl Drop for Closing {
@@ -191,7 +191,7 @@ impl Drop for Closing {
     }
 }
 
-/// Takes back a request whose caller stops waiting.
+/// Cancels a request when its caller stops waiting.
 struct Abandoned<'a> {
     peer: &'a ServerPeer,
     id: u64,

@@ -15,13 +15,13 @@ use tracing::{debug, info, warn};
 
 use super::{client, config::ServerSpec, http::HttpContext, output::ToolOutput, peer::ServerPeer};
 
-/// Between looks whether a server still answers, and how long it may take.
+/// Between checks that a server still answers, and how long an answer may take.
 const PING_AFTER: Duration = Duration::from_secs(60);
 const PING_PATIENCE: Duration = Duration::from_secs(15);
 /// Between starts. Each wait is twice the one before.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// A server that lived so long was well, and the waits begin anew.
+/// A server that ran this long was healthy, and the delays start again.
 const WELL: Duration = Duration::from_secs(120);
 /// Starts in an hour. A server that needs more is broken.
 const STARTS: usize = 40;
@@ -31,10 +31,10 @@ const NO_OBJECT: &str = "its arguments are not a JSON object";
 /// Calls of one server at once; others wait.
 const CALLS: usize = 16;
 
-/// Where a server stands.
+/// The state of a server.
 #[derive(Clone, Debug)]
 pub enum ServerState {
-    /// Nobody said that it may be started.
+    /// The user did not allow it to be started.
     Off,
     Starting,
     Ready,
@@ -147,7 +147,7 @@ impl BridgedServer {
         }
     }
 
-    /// One life of the server. Gives why it ended.
+    /// Runs the server once. Returns why it ended.
     async fn live(&self, web: &HttpContext, patience: Duration) -> String {
         let name = self.spec.name.as_str();
         let started = timeout(patience, async {
@@ -229,7 +229,7 @@ impl BridgedServer {
             "" => Map::new(),
             text => serde_json::from_str(text).map_err(|_| NO_OBJECT)?,
         };
-        // Written anew, without line ends: a pipe has one message to a line.
+        // Serialized again without line ends: a pipe has one message to a line.
         let arguments = to_raw_value(&Value::Object(arguments)).map_err(|_| NO_OBJECT)?;
         let _place = self.calls.acquire().await.map_err(|_| "the server is gone")?;
         let peer = self.now.lock().peer.clone();
@@ -244,12 +244,12 @@ impl BridgedServer {
     }
 }
 
-/// How soon a server is started again.
+/// Computes when a server is started again.
 #[derive(Debug, Default)]
 struct StartHistory {
     /// Of the last hour.
     recent: VecDeque<Instant>,
-    /// In a row that came to nothing.
+    /// Failed ones in a row.
     failed: u32,
 }
 

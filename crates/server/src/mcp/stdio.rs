@@ -1,5 +1,5 @@
-//! A server as a child of this program: in a group of its own, with few variables, and gone
-//! with everything under it.
+//! A server as a child of this program: in its own process group, with few variables, and ended
+//! with everything it started.
 
 use std::{collections::VecDeque, io, process::Stdio, sync::Arc, time::Duration};
 
@@ -19,15 +19,14 @@ use tracing::debug;
 use super::config::ServerProgram;
 use crate::tasks::Tasks;
 
-/// What is kept of its complaints.
+/// Bytes of its standard error that are kept.
 const TAIL: usize = 4 << 10;
-/// For what a dead child said to be read.
+/// For reading the last output of a dead child.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-/// For it to end by itself once nobody speaks to it.
+/// For it to exit after its standard input is closed.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What a program needs to find its way about, and nothing that is a secret. The rest is
-/// for the user to give.
+/// Variables that programs need, none of them secret. The user configures the others.
 const KEPT: [&str; 27] = [
     "PATH",
     "HOME",
@@ -69,14 +68,14 @@ pub(super) struct ServerProcess {
 #[derive(Debug)]
 pub(super) struct ProcessGuard {
     tail: Arc<Mutex<VecDeque<u8>>>,
-    /// It will not complain any more.
+    /// Cancelled when its standard error is closed.
     silent: CancellationToken,
     _end: DropGuard,
 }
 
 impl ProcessGuard {
-    /// The last that it complained of, without secrets. Of one that died, all that it said
-    /// is waited for, for a moment.
+    /// The last lines of its standard error, without secrets. Waits a moment for the end of the
+    /// output.
     pub(super) async fn complaint(&self) -> Option<String> {
         let _ = timeout(LAST_WORDS, self.silent.cancelled()).await;
         let tail = self.tail.lock();
@@ -117,13 +116,13 @@ pub(super) fn spawn(program: &ServerProgram, tasks: &Tasks) -> io::Result<Server
     Ok(ServerProcess { stdin, stdout, hold: ProcessGuard { tail, silent, _end: end.drop_guard() } })
 }
 
-/// Ends a child that nobody wants any more, and whatever a dead one left behind.
+/// Ends a child that is not needed any more, and what a dead one left behind.
 async fn reap(mut child: Box<dyn ChildWrapper>, end: CancellationToken) {
     let over = tokio::select! {
         status = child.wait() => status.is_ok(),
         () = end.cancelled() => timeout(GRACE, child.wait()).await.is_ok(),
     };
-    // To the group, so that those who outlive their parent go too.
+    // To the group, so that processes that outlive their parent end, too.
     let killed = child.start_kill();
     if !over {
         let _ = timeout(GRACE, child.wait()).await;

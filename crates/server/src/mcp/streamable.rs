@@ -1,6 +1,6 @@
-//! Streamable HTTP: each message is a request of its own, answered with JSON or with a
-//! stream of events. A stream that breaks is resumed, and a session that the server has
-//! forgotten is begun anew.
+//! Streamable HTTP: each message is a request of its own, answered with JSON or with a stream of
+//! events. A stream that breaks is resumed, and a session that the server has forgotten is started
+//! again.
 
 use std::{future::pending, pin::Pin, sync::Arc, time::Duration};
 
@@ -54,10 +54,10 @@ struct StreamableSession {
     headers: HeaderMap,
 }
 
-/// Why there is no connection.
+/// Why connecting failed.
 pub(super) struct ConnectRefused {
     pub(super) why: String,
-    /// The message was refused for what it is: the server may speak the older transport.
+    /// The message itself was refused: the server may use the older transport.
     pub(super) as_such: bool,
 }
 
@@ -68,7 +68,7 @@ impl From<ServerHttpError> for ConnectRefused {
     }
 }
 
-/// Whether a status refuses the message, and not who sent it.
+/// Whether a status refuses the message rather than its sender.
 fn is_refusal(status: u16) -> bool {
     (400..500).contains(&status) && ![401, 403, 407, 429].contains(&status)
 }
@@ -139,13 +139,13 @@ impl Streamable {
         if self.session.headers.contains_key(SESSION) {
             let headers = self.session.headers.clone();
             let ended = self.link.wire.send(Method::DELETE, &self.link.uri, headers, Bytes::new());
-            // A server that keeps its sessions says so, and that is fine.
+            // A server may refuse to end its sessions.
             let _ = timeout(SHORT, ended).await;
         }
     }
 
-    /// Begins the session anew, unless that was done since the request was sent. Gives
-    /// whether it was done now.
+    /// Starts the session again, unless that was done since the request was sent. Returns whether
+    /// it was done now.
     async fn renew(&mut self, request: &PendingRequest) -> Result<bool, String> {
         if request.again {
             return Err(ServerHttpError::Expired.to_string());
@@ -188,7 +188,7 @@ impl Streamable {
         })
     }
 
-    /// Follows what the server says of its own accord, where it has a stream for that.
+    /// Reads the server's own messages, if it has a stream for them.
     fn listen(&self, peer: &ServerPeer) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         if !self.session.headers.contains_key(SESSION) {
             return Box::pin(pending());
@@ -276,8 +276,8 @@ impl StreamableLink {
         None
     }
 
-    /// Reads a stream to the answer of a request, or for ever. One that breaks, or that the
-    /// server closes, is resumed after the last event that had an id.
+    /// Reads a stream up to the answer of a request, or without an end. One that breaks, or that
+    /// the server closes, is resumed after the last event that had an id.
     async fn follow(
         &self,
         mut stream: EventStream,

@@ -1,5 +1,5 @@
-//! How a connection comes about: TCP with or without TLS and proxy, or a pipe in
-//! memory. Everything above sees a byte stream and the protocol it is meant for.
+//! Opens connections: TCP with or without TLS and proxy, or a pipe in memory. Everything above sees
+//! a byte stream and its protocol.
 
 use std::{
     fmt,
@@ -39,20 +39,20 @@ pub struct Host {
 #[error("`{0}` is not an origin such as `https://host` or `http://127.0.0.1:1234`")]
 pub struct HostError(String);
 
-/// Why there is no connection. Nothing of a request has been sent in any case.
+/// Why connecting failed. Nothing of a request has been sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DialError {
     #[error("timed out")]
     Timeout,
     #[error("{0}")]
     Failed(String),
-    /// There is somebody, and no TLS with them.
+    /// The TLS handshake with the peer failed.
     #[error("{why}")]
     Tls { fault: TlsFault, why: String },
-    /// The proxy that the environment names does not get us there.
+    /// The proxy from the environment failed.
     #[error("{0}")]
     Proxy(String),
-    /// There is somebody, who does not speak HTTP/2.
+    /// The peer does not support HTTP/2.
     #[error("the server does not speak HTTP/2 ({0})")]
     NotH2(String),
 }
@@ -64,11 +64,10 @@ pub enum Connector {
         tls: Arc<Tls>,
         proxy: Proxy,
         connect_timeout: Duration,
-        /// Who is dialled at all.
+        /// The hosts that may be dialled.
         reach: Reach,
     },
-    /// Each call gives the near end of a new pipe. The host's name is not looked at
-    /// and TLS is left out.
+    /// Each call returns the near end of a new pipe. The host is ignored, and TLS is left out.
     Memory(Arc<dyn Fn() -> DuplexStream + Send + Sync>),
 }
 
@@ -170,7 +169,7 @@ impl Connector {
     /// [`Io::protocol`]: a TLS peer may have chosen the other one.
     ///
     /// # Errors
-    /// There is no connection.
+    /// The connection cannot be opened.
     pub async fn connect(&self, host: &Host, alpn: Alpn) -> Result<Io, DialError> {
         match self {
             Self::Memory(dial) => Ok(Io { stream: Box::new(dial()), protocol: alpn }),

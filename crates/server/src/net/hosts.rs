@@ -1,5 +1,5 @@
-//! Whom ibeam may talk to. Nothing else in the program names a host of Cursor's, and the
-//! connector dials nobody who is not in this table: `ibeam audit` prints it.
+//! The hosts that ibeam may contact. No other code names a host of Cursor's, and the connector
+//! dials only hosts in this table: `ibeam audit` prints it.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub const API: KnownHost = known!("api2.cursor.sh");
 /// Cursor's website. It stands beside that API and no other.
 pub const SITE: KnownHost = known!("cursor.com");
 
-/// Who makes a connection.
+/// The program that makes a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContactedBy {
     Ibeam,

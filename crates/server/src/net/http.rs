@@ -78,7 +78,7 @@ impl HttpClient {
     /// Sends a request and reads the whole answer, inflated.
     ///
     /// # Errors
-    /// There is no whole answer within `bounds`. A status is not an error here.
+    /// No complete answer came within `bounds`. A status is not an error here.
     pub async fn call(
         &self,
         request: Request<Bytes>,
@@ -98,7 +98,7 @@ impl HttpClient {
     /// the future or the body ends the exchange.
     ///
     /// # Errors
-    /// There is no answer.
+    /// The request failed before the answer.
     pub async fn send(&self, request: Request<Bytes>) -> Result<Response<Incoming>, HttpError> {
         self.inner.request(request.map(Full::new)).await.map_err(|error| {
             match cause::<DialError>(&error) {
@@ -129,7 +129,7 @@ where
 /// Undoes gzip, which some deployments apply without saying so.
 ///
 /// # Errors
-/// It is no gzip after all, or too large.
+/// It is not gzip, or too large.
 pub fn inflate(headers: &http::HeaderMap, body: Bytes, max: usize) -> Result<Bytes, HttpError> {
     const MAGIC: [u8; 2] = [0x1f, 0x8b];
     let named = headers.get(header::CONTENT_ENCODING).is_some_and(|value| value == "gzip");

@@ -1,5 +1,5 @@
-//! Everything that opens a connection to somebody else: TLS, proxies, the HTTP/2
-//! stream pool and a small client for plain requests.
+//! Everything that opens connections: TLS, proxies, the HTTP/2 stream pool and a small client for
+//! plain requests.
 //!
 //! *Invariant:* all of it dials through [`connect::Connector`], so that a test can
 //! put an in-memory peer behind the whole program.

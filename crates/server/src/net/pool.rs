@@ -1,9 +1,9 @@
 //! A pool of HTTP/2 connections that counts streams.
 //!
-//! The pooled clients of the field put every stream on one connection, where the
-//! one above the peer's limit waits for ever without a word. Here each connection
-//! carries at most [`PoolConfig::max_streams`] (or what the peer allows), another is
-//! opened when all are full, and one that said GOAWAY gets no new stream.
+//! The pooled clients of the field put every stream on one connection, where the one above the
+//! peer's limit waits for ever without an error. Here each connection carries at most
+//! [`PoolConfig::max_streams`] (or what the peer allows), another is opened when all are full, and
+//! one that said GOAWAY gets no new stream.
 //!
 //! It stands on `h2` itself: a stream then needs no task of its own, a reset is
 //! possible even while the peer's window is shut, and the peer's limit can be read
@@ -56,7 +56,7 @@ pub struct PoolConfig {
     pub ping_timeout: Duration,
     /// A connection unused for this long (at most twice) is closed.
     pub idle_timeout: Duration,
-    /// Between the heartbeats of streams that nobody attends to.
+    /// Between the heartbeats of sleeping streams.
     pub heartbeat: Duration,
 }
 
@@ -157,12 +157,12 @@ struct PoolMember {
 #[derive(Debug, Default)]
 struct Gauge {
     load: AtomicUsize,
-    /// Streams ever opened: tells an idle connection from a quick one.
+    /// Streams ever opened; distinguishes an idle connection from one with short streams.
     uses: AtomicU64,
-    /// Streams that nobody attends to.
+    /// Sleeping streams.
     asleep: AtomicUsize,
     beats: Beats,
-    /// Who reads the connection, while it naps.
+    /// The waker of the connection's reader, while it naps.
     reader: Mutex<Option<Waker>>,
 }
 
@@ -199,9 +199,8 @@ impl Pool {
         }
     }
 
-    /// Begins a request whose body stays open, on the emptiest connection, or on a
-    /// new one when all are full. Returns when the request is queued, without
-    /// waiting for an answer.
+    /// Starts a request with an open body on the emptiest connection, or on a new one if all are
+    /// full. Returns when the request is queued, without waiting for an answer.
     ///
     /// # Errors
     /// Nothing has been sent.
@@ -289,8 +288,8 @@ impl PoolInner {
         }
     }
 
-    /// The connection in the making to wait for, begun here when those under way
-    /// are too few for all who wait. `None`: there may be no more.
+    /// The dial to wait for, started here if those under way are too few for all waiters. `None`:
+    /// the limit of connections is reached.
     fn join_flight(self: &Arc<Self>) -> Option<watch::Receiver<Option<Result<(), DialError>>>> {
         let mut state = self.state.lock();
         let per_flight = state.peer_limit.unwrap_or(usize::MAX).clamp(1, self.config.max_streams);
@@ -302,8 +301,8 @@ impl PoolInner {
         state.flights.last().map(|flight| flight.landed.clone())
     }
 
-    /// Starts a connection. Its task belongs to the pool, not to the caller, who
-    /// may give up while others wait for the same connection.
+    /// Starts a connection. Its task belongs to the pool, not to the caller, which may give up
+    /// while others wait for the same connection.
     fn launch(self: &Arc<Self>, state: &mut PoolState) {
         let (tell, landed) = watch::channel(None);
         let id = state.next_flight;
@@ -388,11 +387,11 @@ impl Gauge {
             return false;
         }
         *self.reader.lock() = Some(reader.clone());
-        // The lock puts this look after or before that of whoever stirs.
+        // The lock orders this check against `stir`.
         all_asleep()
     }
 
-    /// A stream is there that is awake.
+    /// A stream has woken up.
     fn stir(&self) {
         if let Some(reader) = self.reader.lock().take() {
             reader.wake();
@@ -429,7 +428,7 @@ impl Drop for HeldStream {
     }
 }
 
-/// One who waits for a stream.
+/// A caller that waits for a stream.
 struct StreamWaiter<'a>(&'a PoolInner);
 
 impl<'a> StreamWaiter<'a> {

@@ -1,5 +1,5 @@
-//! Asks a gateway on this machine how it is. Nothing here leaves the machine, and nothing secret
-//! is sent.
+//! Reads the health of a gateway on this machine. Nothing here leaves the machine, and nothing
+//! secret is sent.
 
 use std::{collections::BTreeMap, io, net::SocketAddr, time::Duration};
 
@@ -50,7 +50,7 @@ impl GatewayHealth {
     }
 }
 
-/// Why nothing is known of a gateway.
+/// Why a gateway could not be probed.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     #[error("it serves TLS with a certificate that this machine does not trust")]
@@ -94,7 +94,7 @@ pub async fn proven_health(
     serde_json::from_slice(&answer.body).map_err(|_| ProbeError::Unreadable)
 }
 
-/// The version of the gateway at this address. None: there is no gateway.
+/// The version of the gateway at this address. None: no gateway answers.
 pub async fn version(address: SocketAddr, patience: Duration) -> Option<String> {
     let index: serde_json::Value = get(&format!("{HTTP}{address}"), "/", patience).await.ok()?;
     let version = index.get("version")?.as_str().filter(|version| is_version(version))?;

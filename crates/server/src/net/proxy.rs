@@ -1,7 +1,7 @@
 //! Ways through a proxy: which one, if any, and the tunnel through it.
 //!
-//! Credentials stay inside [`Intercept`], whose `Debug` leaves them out; messages
-//! name the proxy by host and port only.
+//! Credentials stay inside [`Intercept`] and are not in its `Debug` output; messages name the proxy
+//! by host and port only.
 
 use std::{pin::Pin, sync::Arc, task};
 

@@ -40,14 +40,14 @@ pub enum TlsError {
     Setup(String),
 }
 
-/// What kept a peer and us from TLS.
+/// Why a TLS handshake failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsFault {
-    /// We have nothing to begin with.
+    /// Our own settings cannot be used.
     Setup,
-    /// Nobody whom this machine trusts has signed the certificate.
+    /// The certificate is not signed by a trusted CA.
     Untrusted,
-    /// By our clock, the certificate is over or not yet valid.
+    /// The certificate has expired or is not valid yet.
     Time,
     /// The certificate is another host's.
     Name,
@@ -104,7 +104,7 @@ impl Tls {
     /// The settings for one protocol.
     ///
     /// # Errors
-    /// The CA file cannot be used, or there is no root at all.
+    /// The CA file cannot be used, or no root certificate is available.
     pub fn client(&self, alpn: Alpn) -> Result<Arc<ClientConfig>, TlsError> {
         let built = self
             .built

@@ -27,7 +27,7 @@ fn invalid_ca_file_is_named_in_the_error() {
     let (dir, _, key) = pem_files();
     let missing = Tls::new(Some(dir.path().join("none.pem"))).client(Alpn::Http2).unwrap_err();
     assert!(missing.to_string().contains("none.pem"), "{missing}");
-    // A key is no certificate.
+    // A key is not a certificate.
     let wrong = Tls::new(Some(key)).client(Alpn::Http2).unwrap_err();
     assert!(matches!(wrong, TlsError::NoCertificate(_)), "{wrong}");
 }

@@ -31,28 +31,28 @@ use crate::{
     tasks::Executor,
 };
 
-/// How long a connection may take to say goodbye after the turns were ended.
+/// How long a connection may take to close after the turns were ended.
 const GOODBYE: Duration = Duration::from_secs(2);
 
-/// How long a client without a key may take to leave when its place is needed.
+/// How long a client without a key may take to leave after it was evicted.
 const STRANGER: Duration = Duration::from_millis(100);
 
-/// Requests at once on one connection of HTTP/2. Who needs more opens another.
+/// Requests at once on one connection of HTTP/2. A client that needs more opens another.
 const STREAMS: u32 = 100;
 
 /// Those among them that come without a valid key. What is beyond that waits.
 const KEYLESS: usize = 8;
 
-/// What a connection of HTTP/2 may send ahead of being read. Whoever has not shown a key
-/// yet can make us keep this much.
+/// How much a connection of HTTP/2 may send ahead of being read. A client without a key can make us
+/// buffer this much.
 const WINDOW: u32 = 256 * 1024;
 
-/// Streams that are reset before we looked at them, and those that we had to reset: a
-/// client that has more on one connection means no good, and loses it.
+/// Streams that are reset before we looked at them, and those that we had to reset: a client with
+/// more of them on one connection is abusive and loses it.
 const RESETS: usize = 20;
 const OWN_RESETS: usize = 100;
 
-/// Whatever bytes come and go on.
+/// A byte stream to a client.
 pub(super) trait ClientIo: AsyncRead + AsyncWrite + Send + Unpin {
     /// Closing it discards what was not sent yet. Otherwise a client that reads nothing could
     /// keep a closed socket open.
@@ -85,10 +85,10 @@ pub(super) struct ClientHost {
     pub(super) executor: Executor,
 }
 
-/// What a client may do to us.
+/// The limits of one client.
 #[derive(Clone, Copy)]
 pub(super) struct ClientLimits {
-    /// Without a request; a head that takes longer is none.
+    /// Without a request; a head that takes longer is refused.
     idle: Duration,
     /// With an answer that it does not take.
     stall: Duration,
@@ -188,7 +188,7 @@ pub(super) async fn client(
     }
 }
 
-/// The stream that requests come on. Who does not manage TLS in time is let go.
+/// The stream of requests. A client that does not finish the TLS handshake in time is disconnected.
 async fn secured(
     stream: WatchedIo,
     host: &ClientHost,
@@ -235,7 +235,7 @@ async fn patience(leave: LeaveReason, member: &ConnectionSlot, idle: Duration) {
         // What it was sent last may still be on its way.
         LeaveReason::Idle | LeaveReason::Worn => Some(idle),
         LeaveReason::Evicted => return make_room(member).await,
-        // Half a head is no request that anyone waits for.
+        // No client waits for an answer to half a head.
         LeaveReason::Draining if member.mood().borrow().served == 0 => Some(MAKE_ROOM),
         // The server has a clock for those that still read.
         LeaveReason::Draining => None,
@@ -256,8 +256,8 @@ async fn patience(leave: LeaveReason, member: &ConnectionSlot, idle: Duration) {
     }
 }
 
-/// Ends when a connection whose place is needed has had its time. Requests with a key are answered
-/// first; others may never end, since their client need not read.
+/// Ends when an evicted connection has had its time. Requests with a key are answered first; others
+/// may never end, since their client need not read.
 async fn make_room(member: &ConnectionSlot) {
     if !member.has_shown_key() {
         sleep(STRANGER).await;
@@ -292,7 +292,7 @@ async fn quiet(mut mood: watch::Receiver<ConnectionActivity>, start: Instant, ti
 
 fn ended<E: std::fmt::Display>(result: Result<(), E>) {
     if let Err(error) = result {
-        // Clients hang up all the time; only the curious need to know.
+        // Clients disconnect all the time, so this is for debugging only.
         debug!(%error, "a connection ended with an error");
     }
 }
@@ -301,8 +301,7 @@ fn cut() {
     info!("a client stopped reading its answer; closing its connection");
 }
 
-/// A connection as its requests know it. A WebSocket holds on to it, once there are no more
-/// requests.
+/// A connection as its requests know it. A WebSocket holds it after its handshake.
 struct RequestPlace {
     member: Arc<ConnectionSlot>,
     shutdown: Shutdown,

@@ -10,15 +10,15 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// A connection that has served this many requests is closed: no client is tied to this
-/// process for ever.
+/// A connection that has served this many requests is closed: no client stays with this process for
+/// ever.
 const REQUESTS: u64 = 10_000;
 
-/// So many beyond the limit may be on their way out. They have files until they are gone,
-/// so that whoever comes next waits for them.
+/// How many connections beyond the limit may be closing. They have files until they are closed, so
+/// new ones wait for them.
 pub(super) const LEAVING: usize = 128;
 
-/// How long one may take that has to make room.
+/// How long an evicted connection may take to close.
 pub(super) const MAKE_ROOM: Duration = Duration::from_secs(1);
 
 /// Connections that have not shown a key are many when they are more than this part of the limit.
@@ -48,7 +48,7 @@ struct ConnectionsInner {
     last: Option<Instant>,
 }
 
-/// What a connection does.
+/// The activity of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ConnectionActivity {
     /// Since when no request runs. None: one does.
@@ -64,11 +64,11 @@ impl ConnectionActivity {
     }
 }
 
-/// One connection's place in the crowd; it leaves when dropped.
+/// One connection; dropping it frees its slot.
 #[derive(Debug)]
 pub(super) struct ConnectionSlot {
     crowd: Arc<Connections>,
-    /// Somebody else needs the place.
+    /// Cancelled when the connection is evicted.
     evicted: CancellationToken,
     mood: watch::Sender<ConnectionActivity>,
     count: Mutex<RequestCount>,
@@ -103,15 +103,15 @@ impl Connections {
         (inner.running > 0, inner.last)
     }
 
-    /// A place for one more, or `None` when all the others are busy and have shown a key.
+    /// A slot for one more, or `None` if all others are busy and have shown a key.
     pub(super) async fn enter(self: &Arc<Self>) -> Option<Arc<ConnectionSlot>> {
         while self.len() >= self.limit.saturating_add(LEAVING) {
-            // They are cut when their time is over.
+            // They are cut when they time out.
             timeout(MAKE_ROOM, self.left.notified()).await.ok()?;
         }
         let evicted = CancellationToken::new();
         let mut inner = self.inner.lock();
-        // It takes a moment to go, and is one too many until then.
+        // It takes a moment to close and is one too many until then.
         if inner.open >= self.limit && !inner.evict(self.limit / STRANGERS) {
             return None;
         }
@@ -149,7 +149,7 @@ impl ConnectionsInner {
         self.numbers
     }
 
-    /// Lets one go. False: there is none that may.
+    /// Evicts one. False: none may be evicted.
     fn evict(&mut self, few: usize) -> bool {
         let are_many = self.strangers.len() > few;
         (are_many && first_goes(&mut self.strangers))
@@ -160,7 +160,7 @@ impl ConnectionsInner {
 
 fn first_goes(connections: &mut BTreeMap<u64, CancellationToken>) -> bool {
     while let Some((_, connection)) = connections.pop_first() {
-        // One that goes already may still be in the other list.
+        // One that is closing already may still be in the other list.
         if !connection.is_cancelled() {
             connection.cancel();
             return true;
@@ -221,7 +221,7 @@ impl ConnectionSlot {
         self.mood.subscribe()
     }
 
-    /// Waits until somebody else needs the place.
+    /// Waits until the connection is evicted.
     pub(super) async fn evicted(&self) {
         self.evicted.cancelled().await;
     }
@@ -346,7 +346,7 @@ mod tests {
         assert!(inner.idle.is_empty() && inner.strangers.is_empty());
     }
 
-    /// Those who do not go at once are waited for, and not for ever.
+    /// New connections wait for closing ones, up to a limit.
     #[tokio::test(start_paused = true)]
     async fn number_of_closing_connections_is_limited() {
         let crowd = Connections::new(1);

@@ -27,7 +27,7 @@ pub enum StartError {
     Socket { what: String, hint: Cow<'static, str>, source: Option<io::Error> },
     #[error(transparent)]
     Simulator(#[from] SimulatorError),
-    /// There is no memory for the store.
+    /// The store cannot be opened, not even in memory.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -1,16 +1,16 @@
-//! When a gateway that nobody calls ends by itself.
+//! When an unused gateway exits.
 
 use std::{future::pending, time::Duration};
 
 use tokio::time::{Instant, sleep_until};
 
-/// What runs may end without a word to us: it is looked at this often.
+/// Running work may end without an event, so it is checked this often.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// More could not be added to a moment.
 const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 
-/// What goes on in the gateway at one moment.
+/// The activity of the gateway at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Traffic {
     /// A request is being answered, or a turn runs or waits for its tools.
@@ -19,7 +19,7 @@ pub(super) struct Traffic {
     pub(super) last: Option<Instant>,
 }
 
-/// Knows since when nothing has happened.
+/// Tracks since when nothing has happened.
 #[derive(Debug)]
 struct IdleWatch {
     after: Duration,
@@ -31,7 +31,7 @@ impl IdleWatch {
         Self { after: after.min(LONGEST), since: now }
     }
 
-    /// When to look again. None: it is time to go.
+    /// When to check again. None: it is time to exit.
     fn look(&mut self, traffic: Traffic, now: Instant) -> Option<Instant> {
         if traffic.busy {
             self.since = now;
@@ -43,7 +43,7 @@ impl IdleWatch {
     }
 }
 
-/// Waits until there has been no traffic for so long. Never ends where that is zero.
+/// Waits until there has been no traffic for `after`. Never ends if that is zero.
 pub(super) async fn unused(after: Duration, traffic: impl Fn() -> Traffic) {
     if after.is_zero() {
         return pending().await;

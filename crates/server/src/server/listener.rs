@@ -1,4 +1,4 @@
-//! Where clients come in: a port, or a socket in the file system.
+//! What clients connect to: a port, or a socket in the file system.
 
 use std::{
     future::poll_fn,
@@ -17,12 +17,12 @@ use super::{
 };
 use crate::{config::Listen, net::probe};
 
-/// Whoever has our port may say in this time who it is.
+/// How long the program that has our port may take to identify itself.
 const WHO: Duration = Duration::from_millis(500);
 
 /// Connections that the system completes before we accept them; it cuts this to its own limit.
 /// Beyond it a client's first packet is dropped, and the client waits a second before it tries
-/// again. The library's default of 128 is less than a crowd of clients, or one that attacks.
+/// again. The library's default of 128 is too small for many clients or an attack.
 const BACKLOG: u32 = 4096;
 
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(super) enum Listener {
     Unix(super::unix::UnixSocket),
 }
 
-/// A connection that nobody has looked at yet.
+/// An accepted connection.
 pub(super) enum IncomingConnection {
     Tcp(TcpStream),
     #[cfg(unix)]
@@ -53,7 +53,7 @@ impl Listener {
         }
     }
 
-    /// One that somebody else has opened.
+    /// A listener that a service manager has opened.
     pub(super) fn given(open: PassedListener, place: Listen) -> io::Result<Self> {
         match (open, place) {
             #[cfg(unix)]
@@ -90,11 +90,11 @@ impl Listener {
     }
 }
 
-/// All places where clients come in.
+/// All listeners of a server.
 #[derive(Debug)]
 pub(super) struct Listeners {
     listeners: Vec<Listener>,
-    /// Who is looked at first: one that is always busy must not keep the others waiting.
+    /// The listener to poll first: a busy one must not keep the others waiting.
     next: usize,
 }
 
@@ -153,7 +153,7 @@ impl IncomingConnection {
         }
     }
 
-    /// Says these words if the socket takes them at once, and hangs up.
+    /// Sends these bytes if the socket takes them at once, and closes the connection.
     pub(super) fn refuse(self, words: &[u8]) {
         let _ = match self {
             Self::Tcp(stream) => stream.into_std().and_then(|mut stream| stream.write(words)),
@@ -205,7 +205,7 @@ pub(super) async fn tcp(address: SocketAddr) -> Result<TcpListener, StartError> 
     Err(StartError::new(format!("cannot listen on {address}"), hint).because(error))
 }
 
-/// The place as a client on this machine writes it.
+/// The URL for clients on this machine.
 pub fn url(place: &Listen, tls: bool) -> String {
     let Listen::Tcp(address) = place else { return place.to_string() };
     let scheme = if tls { "https" } else { "http" };

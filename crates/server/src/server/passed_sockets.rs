@@ -1,10 +1,10 @@
-//! Sockets that a service manager has opened for us and hands over (`LISTEN_FDS`). Clients
-//! can connect before we run; the first of them is why we are started.
+//! Sockets that a service manager opens and passes to us (`LISTEN_FDS`). Clients can connect before
+//! we run; the first of them is why we are started.
 
 use super::{StartError, listener::Listener};
 use crate::config::{Config, Listen};
 
-/// What was handed over, which is nothing for most.
+/// The passed sockets, usually none.
 #[derive(Debug, Default)]
 pub struct PassedSockets {
     sockets: Vec<PassedSocket>,
@@ -36,11 +36,11 @@ impl PassedSockets {
         self.sockets.is_empty()
     }
 
-    /// Takes what the environment says is ours, and the variables that say so with it. For
-    /// the beginning of the program, while it has one thread.
+    /// Takes the sockets that the environment names, and removes those variables. To be called at
+    /// the start of the program, while it has one thread.
     ///
     /// # Errors
-    /// Something was handed over that nobody can be served on, or too many could.
+    /// A passed socket cannot be served, or there are too many.
     pub fn take() -> Result<Self, StartError> {
         #[cfg(unix)]
         return unix::take();
@@ -48,8 +48,8 @@ impl PassedSockets {
         return Ok(Self::none());
     }
 
-    /// These stand for the places in the settings, so that every rule about those holds for
-    /// what was handed over, too.
+    /// These replace the addresses in the settings, so that every rule about those holds for passed
+    /// sockets, too.
     pub(super) fn settle(&self, config: &mut Config) {
         let mut places = self.sockets.iter().map(|socket| socket.place.clone());
         if let Some(first) = places.next() {
@@ -84,12 +84,12 @@ mod unix {
 
     use super::{Listen, PassedListener, PassedSocket, PassedSockets, StartError};
 
-    /// More places than anyone has. The number comes from outside.
+    /// More than anyone configures. The number comes from outside.
     const MOST: usize = 64;
 
     pub(super) fn take() -> Result<PassedSockets, StartError> {
-        // The crate also takes sockets that are for nobody in particular. A variable that
-        // was left over from another program must not give us files that are something else.
+        // The crate also takes sockets without a process id. A variable that was left over from
+        // another program must not give us files that are something else.
         if !is_for(std::env::var("LISTEN_PID").ok().as_deref(), std::process::id()) {
             return Ok(PassedSockets::none());
         }
@@ -139,14 +139,14 @@ mod unix {
         })
     }
 
-    /// With `Accept=yes` we would get one client instead of the door.
+    /// With `Accept=yes` we would get a connection instead of a listener.
     fn listens(socket: impl AsFd, number: usize) -> Result<(), StartError> {
         match rustix::net::sockopt::socket_acceptconn(socket) {
             Ok(false) => {
                 let text = format!("socket {number} from the service manager does not listen");
                 Err(refused(text, "`ListenStream=` with `Accept=no`, which is the default, does"))
             }
-            // Systems that cannot tell are believed.
+            // Some systems cannot answer this.
             Ok(true) | Err(_) => Ok(()),
         }
     }

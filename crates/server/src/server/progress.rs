@@ -1,6 +1,6 @@
-//! Whether a client takes what it is sent. Every answer, and the connection below all of
-//! them, has a clock that runs while bytes wait for the client; one that takes too few of
-//! them loses its connection.
+//! Whether a client reads what it is sent. Every answer, and the connection below all of them, has
+//! a clock that runs while bytes wait for the client; one that takes too few of them loses its
+//! connection.
 //!
 //! An answer needs a clock of its own because of HTTP/2: a client that opens no window and
 //! answers every ping takes all that the socket gives it. A single stream cannot be given
@@ -32,9 +32,9 @@ use super::client::ClientIo;
 /// lines carry more; a client that takes a byte now and then does not.
 const PACE: usize = 16 * 1024;
 
-/// How often the clocks of answers are looked at in the time that a client has. What begins to
-/// wait between two looks counts from the second one: reading the time for every piece of every
-/// answer costs more than all the rest of this.
+/// How often the clocks of answers are checked in the time that a client has. Bytes that start to
+/// wait between two checks count from the second one: reading the time for every piece of every
+/// answer would cost more than all the rest of this.
 const LOOKS: u32 = 8;
 
 /// More could not be added to a moment.
@@ -44,7 +44,7 @@ const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 #[derive(Debug)]
 pub(super) struct ReadProgress {
     stall: Duration,
-    /// Its client is given up.
+    /// The connection is being cut.
     cut: AtomicBool,
     connection: Backlog,
     /// Those of its answers. Each goes with its last byte.
@@ -230,7 +230,7 @@ impl AsyncWrite for WatchedIo {
 
 // === an answer ===
 
-/// The body of an answer, whose pieces know when they are taken.
+/// The body of an answer; its pieces notice when they are read.
 pub(super) struct AnswerBody<K> {
     body: Body,
     share: Arc<AnswerShare<K>>,

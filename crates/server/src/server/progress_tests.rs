@@ -142,7 +142,7 @@ async fn slow_client_above_the_minimum_rate_gets_everything() {
     assert!(got > PAGE.len(), "{got}");
 }
 
-/// A stream whose model thinks for hours is silent but for comments.
+/// While a model thinks for hours, its stream has only comments.
 #[tokio::test(start_paused = true)]
 async fn silent_stream_stays_open_while_it_is_read() {
     let mut served = serve(router(), 1 << 20).await;

@@ -1,4 +1,4 @@
-//! A socket in the file system: for its owner only, and gone when we are.
+//! A socket in the file system: for its owner only, and removed at the end.
 
 use std::{
     fs::{self, File, Permissions},
@@ -18,7 +18,7 @@ use tokio::net::{UnixListener, UnixStream};
 use super::StartError;
 use crate::files::lock;
 
-/// What every system takes, and the shortest of them only just.
+/// The length that every system accepts.
 const PATH_CAP: usize = 103;
 
 /// For another ibeam that starts in the same folder. That takes a moment.
@@ -28,13 +28,13 @@ const START_WAIT: Duration = Duration::from_secs(1);
 pub(super) struct UnixSocket {
     listener: UnixListener,
     path: PathBuf,
-    /// Device and inode: someone else may have the path by the time we leave.
+    /// Device and inode: another program may have the path by the time we exit.
     id: Option<(u64, u64)>,
 }
 
 impl UnixSocket {
     /// # Errors
-    /// Somebody listens there, something else is there, or the place cannot be written.
+    /// Another program listens there, another file is there, or the folder cannot be written.
     pub(super) async fn bind(path: &Path) -> Result<Self, StartError> {
         let failed = |hint: &'static str| {
             StartError::new(format!("cannot listen on unix:{}", path.display()), hint)
@@ -52,7 +52,7 @@ impl UnixSocket {
                     let hint = "another ibeam is running there; end it, or choose another path";
                     return Err(failed(hint));
                 }
-                // Left behind by someone who is gone.
+                // Left behind by a process that has ended.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                 Err(error) => {
                     return Err(
@@ -73,7 +73,7 @@ impl UnixSocket {
         })
     }
 
-    /// One that somebody else has made, and will remove.
+    /// A socket that a service manager has created, and will remove.
     pub(super) fn given(listener: StdListener, path: PathBuf) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         Ok(Self { listener: UnixListener::from_std(listener)?, path, id: None })
@@ -96,9 +96,8 @@ impl Drop for UnixSocket {
     }
 }
 
-/// Makes the socket where nobody else can reach it, and moves it to its place once it is
-/// ours alone. So there is no moment in which others could connect, and none without a
-/// socket when an old one is replaced.
+/// Creates the socket in a private folder, and moves it to its path once it is private itself. So
+/// other users can never connect, and an old socket is replaced without a gap.
 fn place(path: &Path) -> io::Result<UnixSocket> {
     let folder = hideout(folder(path))?;
     let hidden = folder.path().join("s");
@@ -108,16 +107,16 @@ fn place(path: &Path) -> io::Result<UnixSocket> {
     Ok(UnixSocket { listener, path: path.to_path_buf(), id: id(path) })
 }
 
-/// A folder for us alone. The name is short because the whole path must be.
+/// A private folder. The name is short because the whole path must be.
 fn hideout(parent: &Path) -> io::Result<TempDir> {
     let mut folder = tempfile::Builder::new();
     // Otherwise it would be as open as the umask lets it.
     folder.prefix(".i").permissions(Permissions::from_mode(0o700)).tempdir_in(parent)
 }
 
-/// Keeps others of us from looking and placing at the same moment: the second would take
-/// the first one's name away, and nobody would notice. A folder that cannot be locked, or
-/// that somebody else has locked for good, keeps nobody from starting.
+/// Prevents two processes from checking and creating at the same moment: the second would silently
+/// replace the first one's socket. A folder that cannot be locked, or stays locked, does not
+/// prevent the start.
 async fn alone(path: &Path) -> Option<File> {
     let path = folder(path);
     let folder = File::open(path).ok()?;
@@ -173,7 +172,7 @@ mod tests {
         assert!(path.exists());
         let socket = UnixSocket::bind(&path).await.unwrap();
         StdStream::connect(&path).unwrap();
-        // The path is someone else's by now.
+        // The path has another file by now.
         fs::remove_file(&path).unwrap();
         fs::write(&path, "precious").unwrap();
         drop(socket);
@@ -187,7 +186,7 @@ mod tests {
         assert!(error.hint().unwrap().contains("too long"), "{error:?}");
     }
 
-    /// Whoever comes second must not take the first one's name away in silence.
+    /// The second process must not silently replace the first one's socket.
     #[tokio::test(start_paused = true)]
     async fn concurrent_starts_are_serialized() {
         let folder = tempfile::tempdir().unwrap();

@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{leg_index::LegIndex, registry::Registry, retries::Retries};
 use crate::{
-    auth::AccessTokens, checks::SchemaChecks, counter::Counter, driver::AnyDriver, large::LargeWork,
-    limits::TurnSlots, tasks::Tasks,
+    auth::AccessTokens, checks::SchemaChecks, counter::Counter, driver::AnyDriver,
+    large::LargeWork, limits::TurnSlots, tasks::Tasks,
 };
 
 /// How long a turn waits for its client.

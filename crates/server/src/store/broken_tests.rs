@@ -67,7 +67,7 @@ async fn file_damaged_while_open_is_moved_aside() {
     assert_eq!(std::fs::read(with(&path, ".broken")).unwrap(), data);
 }
 
-/// A file whose pages are damaged, but for the first, which has the names of the tables.
+/// A file with all pages damaged except the first, which has the names of the tables.
 async fn damaged(path: &Path) {
     let store = open(path);
     for n in 0..50 {

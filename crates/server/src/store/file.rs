@@ -1,5 +1,4 @@
-//! The file: made for its owner's eyes only, opened, and moved out of the way when it is
-//! broken.
+//! The file: created for its owner only, opened, and moved aside when it is damaged.
 //!
 //! *Invariant:* a file is moved away only by a process that has seen this very file broken, and
 //! under a lock. Another one may have put a new file there meanwhile, which is then opened.
@@ -66,7 +65,7 @@ impl From<rusqlite::Error> for UnusableFile {
 pub(super) struct FileId(u64, u64);
 
 impl FileId {
-    /// None: there is no file, or the system does not say.
+    /// None: the file does not exist, or the system has no such id.
     pub(super) fn at(path: &Path) -> Option<Self> {
         let meta = std::fs::metadata(path).ok()?;
         #[cfg(unix)]
@@ -205,7 +204,7 @@ fn connect(path: &Path) -> Result<Connection, UnusableFile> {
     connection.busy_timeout(BUSY)?;
     match schema::owner(&connection)? {
         FileOwner::Us => {}
-        // Has a say only while the file is empty, so it comes first.
+        // Takes effect only while the file is empty, so it comes first.
         FileOwner::Nobody => connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?,
         FileOwner::Later => return Err(UnusableFile::Later),
         FileOwner::Another => return Err(UnusableFile::Foreign),

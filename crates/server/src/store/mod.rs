@@ -1,9 +1,8 @@
-//! What ibeam knows of a conversation after its turn is over, or after ibeam itself
-//! was: the id the backend knows it by, its checkpoint, its blobs. One SQLite file, so
-//! that a request whose turn is gone can be continued instead of sent again.
+//! Stored conversations, for after their turns or a restart: the backend's id, the checkpoint, the
+//! blobs. One SQLite file, so that a conversation can be continued instead of sent again.
 //!
-//! *Invariant:* nothing needs the store. Whatever goes wrong in it costs a client a
-//! longer request, never an answer.
+//! *Invariant:* nothing needs the store. A failure of it costs a client a longer request, never an
+//! answer.
 //!
 //! There is one connection. A command takes it to a blocking thread and brings it back;
 //! the others wait in line for it, and with them their callers, so nothing piles up.
@@ -31,7 +30,7 @@ use crate::{clock, tasks::Tasks};
 /// Saving more than this needs much memory for a moment.
 const LARGE: usize = 1 << 20;
 
-/// Whom a stored conversation belongs to: a hash of account, client key and profile.
+/// The owner of a stored conversation: a hash of account, client key and profile.
 pub type Scope = [u8; 32];
 
 /// How much is kept, and for how long.
@@ -56,13 +55,13 @@ pub struct StoredConversation {
     pub scope: Scope,
     /// The id that the backend knows it by.
     pub id: String,
-    /// The session whose calls are handed out.
+    /// The session of the unanswered calls.
     pub session: Option<SessionId>,
-    /// What the client calls it.
+    /// The name that the client gave it.
     pub name: Option<String>,
     /// Hash of the system prompt and the tools.
     pub setup: [u8; 32],
-    /// Of everything said so far.
+    /// Of the whole history so far.
     pub fingerprint: Fingerprint,
     pub checkpoint: Option<Bytes>,
     /// Handed out and not answered yet.
@@ -74,7 +73,7 @@ pub struct StoredConversation {
 pub struct StoreStats {
     pub conversations: u64,
     pub bytes: u64,
-    /// Nothing outlives the program: no file was wanted, or none could be used.
+    /// Nothing outlives the program: no file was configured, or it could not be used.
     pub in_memory: bool,
     pub failed_saves: u64,
 }
@@ -118,7 +117,7 @@ impl Store {
     /// used is reported, and memory is used instead.
     ///
     /// # Errors
-    /// When not even memory can be had.
+    /// Not even memory is available.
     pub fn open(
         path: Option<&Path>,
         limits: StoreLimits,
@@ -139,9 +138,8 @@ impl Store {
         Ok(Self { vault: Arc::new(Mutex::new(vault)), gauges, tasks: tasks.clone() })
     }
 
-    /// Keeps `conversation`, in place of what was kept under its scope and id, and adds
-    /// blobs to those it has. All of it or nothing. Once begun it is finished, even if
-    /// the caller leaves.
+    /// Keeps `conversation`, in place of what was kept under its scope and id, and adds blobs to
+    /// those it has. All of it or nothing. Once started it is finished, even if the caller leaves.
     ///
     /// # Errors
     /// What is kept is as it was before.
@@ -185,7 +183,7 @@ impl Store {
             .await
     }
 
-    /// The conversation whose calls bear that session's id.
+    /// The conversation with calls of that session.
     ///
     /// # Errors
     /// When the store cannot be read.

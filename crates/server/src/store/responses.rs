@@ -26,9 +26,9 @@ pub struct StoredResponse {
     pub status: String,
     /// The object as its client got it.
     pub body: String,
-    /// What its request said itself, a list of items as JSON.
+    /// The items of its request, a list as JSON.
     pub input: String,
-    /// What came of it, likewise.
+    /// The items of its output, likewise.
     pub output: String,
 }
 
@@ -63,20 +63,20 @@ pub struct ChainLink {
     pub output: String,
 }
 
-/// Why the earlier conversation is unknown.
+/// Why the earlier conversation cannot be continued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChainError {
-    /// There is no response with that id, or not any more.
+    /// The response does not exist, or not any more.
     Missing(String),
     /// It failed, so it cannot be continued.
     Unfinished { id: String, status: String },
-    /// There is too much of it.
+    /// It is too large.
     TooLong,
 }
 
 impl Store {
-    /// Keeps a response. All of it or nothing; one that is larger than all may be together
-    /// is not kept.
+    /// Keeps a response. All of it or nothing; one that is larger than the limit of all is not
+    /// stored.
     ///
     /// # Errors
     /// What is kept is as it was before.
@@ -107,8 +107,8 @@ impl Store {
         .await
     }
 
-    /// What was said up to the response of that id, the first first, at most so many bytes.
-    /// All of it is kept as if it had been made now.
+    /// The history up to the response of that id, oldest first, at most `most_bytes`. Its age
+    /// starts again.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -132,7 +132,7 @@ impl Store {
         .await
     }
 
-    /// Deletes a response. False: there is none of that id.
+    /// Deletes a response. False: it does not exist.
     ///
     /// # Errors
     /// It is still there.
@@ -209,7 +209,7 @@ fn put(
 
 const WHOLE: &str = "SELECT * FROM responses WHERE scope = ?1 AND id = ?2 AND used >= ?3";
 
-/// What was said in it. Its body repeats that, and all tools as well.
+/// Its items only. The body repeats them, and all tools as well.
 const SAID: &str = "SELECT id, previous, status, x'' AS body, input, output FROM responses
                     WHERE scope = ?1 AND id = ?2 AND used >= ?3";
 

@@ -1,5 +1,5 @@
-//! The tables and how they came to be. A file says in its header whose it is and which
-//! of these steps it has seen.
+//! The tables and their migrations. The header of a file has its owner and the number of steps that
+//! were applied.
 
 use rusqlite::{Connection, TransactionBehavior};
 
@@ -92,7 +92,7 @@ const PAUSES: &str = "
     ALTER TABLE clocks ADD COLUMN since INTEGER NOT NULL DEFAULT 0;
 ";
 
-/// Whose file it is.
+/// The program that a file belongs to.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum FileOwner {
     /// Nothing is in it yet.
@@ -103,8 +103,8 @@ pub(super) enum FileOwner {
     Another,
 }
 
-/// Looks, and changes nothing. All of it at one moment: another process may be taking
-/// the steps just now, and half of them would look like another program's file.
+/// Reads only, in one transaction: another process may be migrating just now, and a half-migrated
+/// file would look like another program's.
 pub(super) fn owner(connection: &Connection) -> rusqlite::Result<FileOwner> {
     let moment = connection.unchecked_transaction()?;
     let number = |sql: &str| moment.query_row(sql, [], |row| row.get::<_, i64>(0));

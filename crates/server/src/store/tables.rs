@@ -104,7 +104,7 @@ pub(super) fn forget_before(connection: &Connection, time: i64) -> rusqlite::Res
     connection.execute("DELETE FROM conversations WHERE updated < ?1", [time])
 }
 
-/// Deletes the conversation that was saved longest ago. False: there is none.
+/// Deletes the conversation that was saved longest ago. False: none is left.
 pub(super) fn forget_oldest(connection: &Connection) -> rusqlite::Result<bool> {
     let sql = "DELETE FROM conversations WHERE seq = (SELECT min(seq) FROM conversations)";
     Ok(connection.execute(sql, [])? > 0)

@@ -1,5 +1,4 @@
-//! The connection and what goes with it: whether there is a file, how much may be in it,
-//! how it is doing.
+//! The database connection with its file, its limits and its statistics.
 
 use std::{
     path::{Path, PathBuf},
@@ -24,7 +23,7 @@ use super::{
 /// The most that is kept without a file, which is in the program's own memory.
 const MEMORY_BYTES: u64 = 64 << 20;
 
-/// Seconds between two looks for what is too old.
+/// Seconds between two searches for expired rows.
 const TIDY_EVERY: u64 = 60;
 
 /// Conversations that one save may have to delete: its caller is waiting.
@@ -41,11 +40,11 @@ pub(super) struct StoreDatabase {
     /// The file that the connection has open.
     id: Option<FileId>,
     limits: StoreLimits,
-    /// Unix time of the last look for what is too old.
+    /// Unix time of the last search for expired rows.
     tidied: u64,
-    /// When the clocks were last looked at.
+    /// When the clocks were last read.
     looked: Instant,
-    /// The last save failed, and that was said.
+    /// The last save failed, and that was logged.
     failing: bool,
     gauges: Arc<StoreGauges>,
 }
@@ -167,7 +166,7 @@ impl StoreDatabase {
         self.recount()
     }
 
-    /// The file turned out to be broken: a new one takes its place, or has already.
+    /// The file is damaged: a new one takes its place, or has already.
     pub(super) fn start_afresh(&mut self) {
         let Some(path) = self.path.take() else { return };
         let Ok(memory) = memory() else { return };
@@ -269,7 +268,7 @@ impl StoreDatabase {
     }
 }
 
-/// What can be known without asking the database.
+/// Statistics that need no query.
 #[derive(Debug, Default)]
 pub(super) struct StoreGauges {
     conversations: AtomicU64,
@@ -302,7 +301,7 @@ fn memory_only(path: &Path, why: &file::UnusableFile) {
     );
 }
 
-/// What conversations have: responses have a limit of their own.
+/// The size of conversations: responses have their own limit.
 fn talked_bytes(connection: &Connection) -> rusqlite::Result<u64> {
     let (_, bytes) = responses::weight(connection)?;
     Ok(tables::used_bytes(connection)?.saturating_sub(bytes))

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{config::servers::HiddenText, mcp::http::RemoteServer};
 
-/// Whose file it is.
+/// The program that the file belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConfigStyle {
     OpenCode,

@@ -1,8 +1,8 @@
-//! Variables in settings, each program's in its own way.
+//! Variables in settings, in the syntax of each program.
 
 use super::SearchPaths;
 
-/// Whose way of writing variables it is.
+/// The program that defines this way of writing variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VariableSyntax {
     /// `${NAME}`, `${NAME:-default}`: Claude Code and ibeam.
@@ -23,7 +23,7 @@ impl<'a> Expander<'a> {
         Self { dialect, places }
     }
 
-    /// The text with its variables replaced. What they hold is not looked into again.
+    /// The text with its variables replaced. Their values are not expanded again.
     ///
     /// # Errors
     /// A variable is not set, and there is nothing to use in its place.
@@ -44,7 +44,7 @@ impl<'a> Expander<'a> {
         Ok(out)
     }
 
-    /// What stands for a variable. None: it is none that anybody knows.
+    /// The value of a variable. None: it is unknown and stays as it is.
     fn value(&self, inside: &str) -> Result<Option<String>, String> {
         let path = |path: &std::path::Path| path.to_string_lossy().into_owned();
         match self.dialect {

@@ -1,10 +1,10 @@
 //! Which MCP servers there are: ibeam's own settings, and the files of other programs.
 //!
-//! *Invariant:* a server that only another program's file has is never started by itself.
+//! *Invariant:* a server that is only in another program's file is never started.
 //!
-//! *Invariant:* a name belongs to the first file that has an entry for it, whatever that
-//! entry says, and a file of a project folder is used only with the content that the user
-//! approved. So a folder that was cloned cannot run its command under a trusted name.
+//! *Invariant:* a name belongs to the first file that has an entry for it, valid or not, and a file
+//! of a project folder is used only with the content that the user approved. So a folder that was
+//! cloned cannot run its command under a trusted name.
 
 mod approvals;
 mod entry;
@@ -81,7 +81,7 @@ impl fmt::Debug for ServerTransport {
     }
 }
 
-/// What a user may see of it: no argument, no header, no query.
+/// Without arguments, headers and query, which may be secret.
 impl fmt::Display for ServerTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -100,7 +100,7 @@ pub struct ServerProgram {
     pub cwd: Option<PathBuf>,
 }
 
-/// Where files are looked for.
+/// Where files are searched.
 #[derive(Clone, Debug)]
 pub struct SearchPaths {
     pub folder: PathBuf,
@@ -129,7 +129,7 @@ pub struct GatheredServers {
     pub warnings: Vec<String>,
 }
 
-/// What the first file with an entry of some name says of it.
+/// The first entry of a name in other programs' files.
 #[derive(Debug)]
 struct ForeignEntry {
     source: PathBuf,

@@ -12,11 +12,11 @@ use super::{
     room::{CALLS, CallRefused, RoomState},
 };
 
-/// How often a caller that wants to know hears that its call still waits.
+/// How often a caller that asked for progress is informed that its call still waits.
 pub(super) const PROGRESS: Duration = Duration::from_secs(5);
 
-/// Waits for the answer, however long it takes. Without a feed there is no progress.
-/// Dropping the future takes the call back.
+/// Waits for the answer without a time limit. Progress needs a feed. Dropping the future cancels
+/// the call.
 pub(super) async fn answer(inside: &Arc<RoomState>, call: &Call, feed: Option<&Feed>) -> Bytes {
     let mut waits = match inside.begin(call.name.clone(), call.arguments.clone()).await {
         Ok(waits) => waits,
@@ -46,7 +46,7 @@ pub(super) async fn answer(inside: &Arc<RoomState>, call: &Call, feed: Option<&F
     }
 }
 
-/// Runs a call whose answer goes to a feed, until `gone` is cancelled.
+/// Runs a call and writes its answer to a feed, until `gone` is cancelled.
 pub(super) async fn run(
     inside: Arc<RoomState>,
     call: Call,

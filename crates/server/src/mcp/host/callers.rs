@@ -1,10 +1,11 @@
-//! The connections to hosted tools. Every program of this machine can open one, so those that
-//! have shown no key yet are few, and one too many costs the oldest of them its place. A
-//! connection with a request that was let in is never closed for another one.
+//! The connections to hosted tools. Every program of this machine can open one, so connections
+//! without a key are limited, and one too many evicts the oldest of them. A connection with an
+//! authorized request is never closed for another one.
 //!
 //! Accepting never waits: otherwise a program that opens connections fast enough would keep the
-//! system's queue full and lock a child out. So a silent connection is closed as soon as its place is
-//! needed. One that has sent something has a moment to show its key, however fast others are opened.
+//! system's queue full and lock a child out. So a silent connection is closed as soon as its slot
+//! is needed. One that has sent something has a moment to show its key, however fast others are
+//! opened.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -28,7 +29,7 @@ const PER_CHILD: usize = 16;
 /// How often the log may say that connections were closed.
 const WARN_EVERY: Duration = Duration::from_secs(60);
 
-/// How many connections there may be for so many children.
+/// The limit of connections for this number of children.
 #[must_use]
 pub(crate) fn limit(children: usize) -> usize {
     children.saturating_mul(PER_CHILD).saturating_add(2 * STRANGERS).min(1024)
@@ -75,11 +76,11 @@ enum CallerState {
     Stranger(u64),
     Speaker(u64),
     Idle(u64),
-    /// With so many requests.
+    /// With this number of requests.
     Busy(usize),
 }
 
-/// A request that was let in, until its response is sent.
+/// An authorized request, until its response is sent.
 #[derive(Debug)]
 pub(super) struct BusyCaller(Arc<HostCaller>);
 
@@ -88,7 +89,7 @@ impl Callers {
         Arc::new(Self { limit, inner: Mutex::default() })
     }
 
-    /// A place for one more, at once; `None` when all the others are busy.
+    /// A slot for one more, at once; `None` when all others are busy.
     pub(super) fn enter(self: &Arc<Self>) -> Option<Arc<HostCaller>> {
         let mut inner = self.inner.lock();
         if inner.open() >= self.limit {
@@ -150,7 +151,7 @@ impl HostCaller {
         let mut at = self.at.lock();
         let CallerState::Stranger(number) = *at else { return };
         let mut inner = self.callers.inner.lock();
-        // One that has lost its place gets no other.
+        // An evicted connection gets no other slot.
         if !inner.strangers.contains_key(&number) {
             return;
         }
@@ -167,7 +168,7 @@ impl HostCaller {
         *at = CallerState::Speaker(number);
     }
 
-    /// A request was let in.
+    /// A request was authorized.
     pub(super) fn begin(self: &Arc<Self>) -> BusyCaller {
         let mut at = self.at.lock();
         let mut inner = self.callers.inner.lock();
@@ -183,7 +184,7 @@ impl HostCaller {
         BusyCaller(Arc::clone(self))
     }
 
-    /// Waits until another one needs the place.
+    /// Waits until the connection is evicted.
     pub(super) async fn evicted(&self) {
         self.evicted.cancelled().await;
     }
@@ -254,7 +255,7 @@ mod tests {
         callers.iter().filter(|one| one.evicted.is_cancelled()).count()
     }
 
-    /// Without a word, with one, idle, busy.
+    /// The numbers of silent, speaking, idle and busy connections.
     fn counts(callers: &Callers) -> (usize, usize, usize, usize) {
         let inner = callers.inner.lock();
         (inner.strangers.len(), inner.speakers.len(), inner.idle.len(), inner.busy)
@@ -293,7 +294,7 @@ mod tests {
         let more = (enter_all(&callers, 1000), speak_all(&callers, 1000));
         assert!(!child.evicted.is_cancelled() && evicted(&before) == 0);
         assert_eq!(evicted(&silent), STRANGERS - 1, "those that say nothing go");
-        // What finds no place among those that speak is let in as well, for as long as it can be.
+        // A connection that gets no speaking slot is accepted as well, until it is evicted.
         let last = more.1.last().unwrap();
         assert!(!last.evicted.is_cancelled());
         drop(last.begin());

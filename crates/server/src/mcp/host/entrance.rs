@@ -1,4 +1,4 @@
-//! What a request passes on its way into a room.
+//! The checks of a request before it reaches a room.
 
 use std::{convert::Infallible, fmt, sync::Arc};
 
@@ -8,13 +8,13 @@ use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
 
 use super::{Rooms, served::RoomVisit};
 
-/// Of an answer.
+/// The body of a response.
 pub(super) type HostBody = UnsyncBoxBody<Bytes, Infallible>;
 
-/// The way in.
+/// Checks requests and finds their rooms.
 pub(super) struct HostEntrance {
     rooms: Arc<Rooms>,
-    /// As which we may be asked for.
+    /// The authorities of this server.
     authorities: [String; 2],
 }
 
@@ -27,7 +27,7 @@ impl HostEntrance {
         Self { rooms: Arc::clone(rooms), authorities }
     }
 
-    /// Lets a request in and answers it.
+    /// Checks a request and answers it.
     #[cfg(test)]
     pub(super) async fn answer<B>(&self, request: Request<B>) -> Response<HostBody>
     where
@@ -40,8 +40,8 @@ impl HostEntrance {
         }
     }
 
-    /// A web page that made its own name mean 127.0.0.1 shows that name, and any web page
-    /// shows where it comes from. Neither gets to know whether there is a room.
+    /// A web page with a name that resolves to 127.0.0.1 sends that name, and every web page sends
+    /// its origin. Neither learns whether a room exists.
     pub(super) fn let_in<B>(&self, request: &Request<B>) -> Result<RoomVisit, EntranceRefusal> {
         let headers = request.headers();
         if !self.is_meant(request) {
@@ -100,7 +100,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then_some(bearer.trim())
 }
 
-/// Why a request is not answered, in a word.
+/// Why a request is refused.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EntranceRefusal(pub(super) StatusCode, pub(super) &'static str);
 

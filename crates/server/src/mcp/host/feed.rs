@@ -1,7 +1,7 @@
 //! Streams of events, as bodies of answers.
 //!
-//! What is said on a stream is kept in its [`Feed`]; a body reads from it. In a session the
-//! feed outlives a body whose connection was lost, and the next body goes on from there.
+//! What is said on a stream is kept in its [`Feed`]; a body reads from it. In a session the feed
+//! outlives a lost connection, and the next body continues from there.
 
 use std::{
     convert::Infallible,
@@ -25,7 +25,7 @@ use tokio_util::{
 
 use super::{entrance::HostBody, reply::EVENT_STREAM};
 
-/// How often a stream without news says that it lives.
+/// How often a silent stream sends a keep-alive.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// One stream.
@@ -93,7 +93,7 @@ pub(super) struct EventBody {
 }
 
 impl EventBody {
-    /// When the body is dropped, its call is taken back.
+    /// When the body is dropped, its call is cancelled.
     pub(super) fn with_caller(mut self, caller: DropGuard) -> Self {
         self.caller = Some(caller);
         self

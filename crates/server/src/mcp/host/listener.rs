@@ -97,7 +97,7 @@ async fn accept(
 
 /// A connection from its first byte on.
 async fn listen_to(stream: TcpStream, entrance: Arc<HostEntrance>, caller: Arc<HostCaller>) {
-    // Not `readable`, which may say so of one that has sent nothing.
+    // Not `readable`, which may be ready for a connection that has sent nothing.
     if let Ok(Ok(1)) = timeout(HEAD, stream.peek(&mut [0])).await {
         caller.spoke();
         serve(stream, entrance, caller).await;

@@ -4,13 +4,13 @@
 //! It is not there before the first request with tools. Each child process gets a [`ToolRoom`]
 //! of its own: a path that cannot be guessed, and a bearer that goes with it.
 //!
-//! A call waits for its answer as long as it takes: whoever runs the tool may ask a person.
-//! Meanwhile the stream is kept alive, and a caller that gave a progress token hears of it.
+//! A call waits for its answer without a limit: the client may ask its user. Meanwhile the stream
+//! is kept alive, and a caller that gave a progress token gets progress.
 //!
-//! *When a caller has gone:* it takes a call back with `notifications/cancelled`, and by
-//! ending its session. Without a session, a closed connection takes back what was asked on
-//! it. In a session it does not: the client may come for the rest of the stream with
-//! `Last-Event-ID`. A child that died is no caller any more, and its room is closed.
+//! *When a caller has gone:* it cancels a call with `notifications/cancelled`, and by ending its
+//! session. Without a session, a closed connection cancels its calls. In a session it does not: the
+//! client may fetch the rest of the stream with `Last-Event-ID`. When a child dies, its room is
+//! closed.
 
 mod call;
 pub(crate) mod callers;
@@ -44,7 +44,7 @@ use crate::{random, tasks::Tasks};
 /// Rooms at once. Each belongs to a running child, so there are far fewer.
 const ROOMS: usize = 1024;
 
-/// Where all rooms are.
+/// All rooms, and their listener.
 #[derive(Debug)]
 pub struct ToolHost {
     tasks: Tasks,
@@ -68,7 +68,7 @@ impl ToolHost {
     /// A room that offers exactly these tools. The first one starts the listener.
     ///
     /// # Errors
-    /// There is no port to listen on, there are too many rooms, or the program ends.
+    /// No port is available, there are too many rooms, or the program ends.
     pub async fn open(&self, tools: Arc<[Tool]>) -> io::Result<ToolRoom> {
         if self.tasks.is_stopping() {
             return Err(io::Error::other("the program ends"));
@@ -96,7 +96,7 @@ impl ToolHost {
     }
 }
 
-/// What a room tells.
+/// An event of a room.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RoomEvent {
     /// A tool was called, and the caller waits.
@@ -135,19 +135,18 @@ impl ToolRoom {
         }
     }
 
-    /// Gives a caller what it waits for. If it does not any more, nothing happens.
+    /// Answers a waiting call. Without effect if it does not wait any more.
     pub fn answer(&self, result: HostedResult) {
         self.inside.answer(result);
     }
 
-    /// A client has listed the tools: it is really there.
+    /// Whether a client has listed the tools.
     #[must_use]
     pub fn seen(&self) -> bool {
         self.inside.seen()
     }
 
-    /// Connections were closed for want of room since it was opened: its client may have
-    /// had one of them.
+    /// Whether connections were evicted since the room was opened: its client may have had one.
     #[must_use]
     pub fn was_crowded(&self) -> bool {
         self.callers.turned_away() > self.turned_away
@@ -163,7 +162,7 @@ impl Drop for ToolRoom {
 
 impl fmt::Debug for ToolRoom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Its name is half of what lets one in.
+        // Its name is half of the secret.
         f.debug_struct("ToolRoom").field("seen", &self.seen()).finish_non_exhaustive()
     }
 }
@@ -186,7 +185,7 @@ impl Rooms {
         self.0.lock().remove(name);
     }
 
-    /// A visit to the room of this name. One that has begun is waited for when it closes.
+    /// A visit to the room of this name. A closing room waits for its visits.
     fn visit(&self, name: &str) -> Option<RoomVisit> {
         self.0.lock().get(name).map(ServedRoom::visit)
     }

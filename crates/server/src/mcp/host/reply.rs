@@ -51,7 +51,7 @@ pub(super) fn of_protocol(headers: &HeaderMap) -> Headers {
     }
 }
 
-/// Why a request that was let in is not answered.
+/// Why an authorized request is refused.
 #[derive(Debug)]
 pub(super) enum RequestDenied {
     Plain(EntranceRefusal),

@@ -1,4 +1,4 @@
-//! What is in a room: its tools, and the calls that wait.
+//! The state of a room: its tools, and the calls that wait.
 
 use std::{
     collections::HashMap,
@@ -25,7 +25,7 @@ use super::RoomEvent;
 /// Calls that wait at once.
 pub(super) const CALLS: usize = 64;
 
-/// Every call may have two things to tell: that it is there, and that it is gone.
+/// Every call has up to two events: that it came, and that its caller left.
 const EVENTS: usize = 2 * CALLS;
 
 type KeyHash = [u8; 32];
@@ -48,7 +48,7 @@ struct WaitingCalls {
     calls: HashMap<u64, oneshot::Sender<HostedResult>>,
 }
 
-/// Why a call is not taken.
+/// Why a call is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallRefused {
     /// Too many wait.
@@ -83,15 +83,15 @@ impl RoomState {
         constant_time::eq(&Sha256::digest(bearer), &self.hash)
     }
 
-    /// Tells of a call. What comes back is held for as long as the caller waits.
+    /// Reports a call. The caller holds the result while it waits.
     pub(super) async fn begin(
         self: &Arc<Self>,
         name: String,
         arguments: String,
     ) -> Result<RoomCall, CallRefused> {
         let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| CallRefused::Full)?;
-        // Both at once, so that there is room to tell that the caller has gone. If nobody
-        // listens for a while, the call waits here.
+        // Both at once, so that there is room for the event that the caller has left. Without a
+        // receiver, the call waits here.
         let reserve = || self.events.clone().reserve_owned();
         let arrival = reserve().await.map_err(|_| CallRefused::Closed)?;
         let departure = reserve().await.map_err(|_| CallRefused::Closed)?;
@@ -141,7 +141,7 @@ impl RoomState {
     }
 }
 
-/// A call that waits. Dropped without an answer, it tells that the caller has gone.
+/// A call that waits. Dropped without an answer, it reports that the caller has left.
 pub(super) struct RoomCall {
     inside: Arc<RoomState>,
     id: u64,

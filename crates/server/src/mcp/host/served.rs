@@ -1,5 +1,5 @@
-//! A room as it is served over HTTP: who answers a request, in a session or by itself, and
-//! how everything ends with the room.
+//! A room as it is served over HTTP: requests in a session and alone, and how everything ends with
+//! the room.
 
 use std::{collections::HashMap, future::Future, sync::Arc, time::Duration};
 
@@ -33,7 +33,7 @@ pub(super) const BODY_TIME: Duration = Duration::from_secs(30);
 /// Sessions at once in a room. A client needs one.
 pub(super) const SESSIONS: usize = 64;
 
-/// How long those who waited in a room have for taking its last words.
+/// How long waiting callers have to read the last messages of a room.
 const GOODBYE: Duration = Duration::from_secs(2);
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -52,7 +52,7 @@ pub(super) struct ServedRoom {
     cut: CancellationToken,
 }
 
-/// A request that was let in.
+/// An authorized request.
 pub(super) struct RoomVisit {
     served: Arc<ServedRoom>,
     counted: TaskTrackerToken,

@@ -53,7 +53,7 @@ impl HostSession {
         feed.body(0, self.over.clone())
     }
 
-    /// The stream of a call that begins. The call goes on when the stream is lost.
+    /// The stream of a new call. The call continues when the stream is lost.
     pub(super) fn begin(self: &Arc<Self>, call: Call, tasks: &Tasks) -> EventBody {
         let stream = self.number();
         let feed = Feed::new(Log::numbered(stream));
@@ -77,7 +77,7 @@ impl HostSession {
         body
     }
 
-    /// The caller of a request does not wait for it any more.
+    /// Cancels a request.
     pub(super) fn cancel(&self, id: &Id) {
         for waiting in self.state.lock().calls.iter().filter(|waiting| waiting.id == *id) {
             waiting.gone.cancel();

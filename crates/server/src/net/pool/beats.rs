@@ -1,5 +1,5 @@
-//! Heartbeats of streams that nobody attends to. The connection sends those of all its
-//! streams at once: thousands of parked turns need not wake up for that.
+//! Heartbeats of sleeping streams. The connection sends those of all its streams at once, so
+//! thousands of parked turns need not wake up.
 
 use std::{
     fmt,
@@ -22,7 +22,7 @@ pub trait Beat: fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub struct Asleep {
     gauge: Arc<Gauge>,
-    /// Held, so that it goes on.
+    /// Held, so that it continues.
     _beat: Arc<dyn Beat>,
 }
 
@@ -53,7 +53,7 @@ impl Beats {
         self.some.notify_one();
     }
 
-    /// Sends them, for ever. Costs nothing while there are none.
+    /// Sends them without an end. Costs nothing while there are none.
     pub(super) async fn run(&self, every: Duration) {
         loop {
             if self.list.lock().is_empty() {

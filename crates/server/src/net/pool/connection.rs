@@ -87,8 +87,8 @@ pub(super) async fn dial(
     tokio::time::timeout(config.connect_timeout, dial).await.unwrap_or(Err(DialError::Timeout))
 }
 
-/// Tells bytes that are no HTTP/2 from a broken connection. Without TLS an HTTP/1.1
-/// server answers our preface with words, which is no valid frame.
+/// Distinguishes a peer without HTTP/2 from a broken connection. Without TLS an HTTP/1.1 server
+/// answers our preface with text, which is not a valid frame.
 fn not_h2(host: &Host, error: &h2::Error) -> DialError {
     if error.is_io() || error.is_remote() || host.is_tls() {
         DialError::Failed(format!("{host}: {}", chain(error)))

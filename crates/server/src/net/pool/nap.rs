@@ -54,7 +54,7 @@ impl<T: AsyncRead + Unpin> Napping<T> {
             let naps = self.epoch.elapsed().as_secs() / LENGTH.as_secs() + 1;
             let end = self.epoch + Duration::from_secs(naps * LENGTH.as_secs());
             self.nap.as_mut().reset(end);
-            // A timer wakes nobody before it was asked.
+            // A timer wakes its task only after it was polled.
             let _ = self.nap.as_mut().poll(cx);
         }
         read

@@ -1,5 +1,5 @@
-//! Calls: they wait, are answered, taken back, and end with their room. Without a network,
-//! so that the clock can be turned.
+//! Calls: they wait, are answered or cancelled, and end with their room. Without a network, so that
+//! the clock can be turned.
 
 use futures_util::future::join_all;
 use tokio::time::{Instant, sleep};

@@ -1,4 +1,4 @@
-//! Who is let in, and what it may bring.
+//! Which requests are accepted, and the limits of their bodies.
 
 use std::{
     collections::VecDeque,
@@ -69,7 +69,7 @@ async fn unknown_room_is_404() {
     }
 }
 
-/// A page whose own name means 127.0.0.1 shows that name, and every page its origin.
+/// A page with a name that resolves to 127.0.0.1 sends that name, and every page its origin.
 #[tokio::test]
 async fn web_pages_and_rebound_names_are_refused() {
     let house = House::with(&["a"]).await;
@@ -111,7 +111,7 @@ async fn web_pages_and_rebound_names_are_refused() {
         let request = but(&house, header::ORIGIN, origin);
         assert_eq!(status(&house, request).await, StatusCode::FORBIDDEN, "{origin}");
     }
-    // Whoever may not ask does not learn what there is.
+    // Unauthorized callers do not learn what exists.
     let unknown = but(&house, header::ORIGIN, "http://evil.example").uri("/mcp/other");
     assert_eq!(status(&house, unknown).await, StatusCode::FORBIDDEN);
 }
@@ -279,7 +279,7 @@ impl Drop for Flood {
     }
 }
 
-/// With so many before it, a child that waits for their time to pass comes too late.
+/// A child that had to wait for all these connections to time out would be too late.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rapid_connections_do_not_block_children() {
     const CALLS: u64 = 20;
