@@ -9,7 +9,7 @@ use ibeam_core::{
     peer::child::{HostedCall, HostedResult},
 };
 use ibeam_server::{
-    mcp::host::{Host, RoomEvent},
+    mcp::host::{RoomEvent, ToolHost},
     tasks::Tasks,
 };
 use secrecy::ExposeSecret as _;
@@ -21,7 +21,7 @@ const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let tasks = Tasks::new();
-    let host = Host::new(&tasks, 1);
+    let host = ToolHost::new(&tasks, 1);
     let mut room = host.open(tools()?).await?;
     let address = room.address();
     #[expect(clippy::print_stdout, reason = "whoever started it reads this line")]

@@ -113,7 +113,7 @@ async fn samples_are_learned_one_at_a_time() {
     assert!(LearningGuard::begin(&counter.known).is_none());
     let sample = Sample { text: "word ".repeat(200), reported: 300 };
     counter.learn(CLAUDE, sample);
-    assert!(counter.tasks.is_empty(), "it was let go");
+    assert!(counter.tasks.is_empty(), "it was dropped");
     drop(lesson);
     assert!(LearningGuard::begin(&counter.known).is_some());
 }

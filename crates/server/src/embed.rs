@@ -200,10 +200,7 @@ impl Running {
     /// The address, if it listens on a port.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
-        self.places.iter().find_map(|place| match place {
-            Listen::Tcp(address) => Some(*address),
-            Listen::Unix(_) => None,
-        })
+        self.places.iter().find_map(Listen::address)
     }
 
     /// Whether there is an account to answer with.

@@ -146,10 +146,7 @@ impl Server {
     /// # Errors
     /// The system does not say, or the server is on Unix sockets only.
     pub fn address(&self) -> io::Result<SocketAddr> {
-        let port = self.places()?.into_iter().find_map(|place| match place {
-            Listen::Tcp(address) => Some(address),
-            Listen::Unix(_) => None,
-        });
+        let port = self.places()?.iter().find_map(Listen::address);
         port.ok_or_else(|| io::ErrorKind::Unsupported.into())
     }
 

@@ -86,9 +86,14 @@ impl Shutdown {
     }
 }
 
-/// SIGINT and SIGTERM, or Ctrl-C where there are no signals.
+/// SIGINT and SIGTERM, or Ctrl-C on systems without signals.
 #[derive(Debug)]
-pub struct Signals(SignalSource);
+pub struct Signals {
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+}
 
 impl Signals {
     /// From here on a signal does not end the process.
@@ -96,56 +101,36 @@ impl Signals {
     /// # Errors
     /// The operating system does not let us listen.
     pub fn new() -> std::io::Result<Self> {
-        SignalSource::new().map(Self)
+        #[cfg(unix)]
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self {
+            #[cfg(unix)]
+            interrupt: signal(SignalKind::interrupt())?,
+            #[cfg(unix)]
+            terminate: signal(SignalKind::terminate())?,
+        })
     }
 
     /// Passes signals on, for as long as it is polled. Ends when one comes after
     /// `shutdown` was aborted: then the user does not want to wait any more.
     pub async fn relay(mut self, shutdown: &Shutdown) {
         loop {
-            self.0.next().await;
+            self.next().await;
             if !shutdown.signal() {
                 return;
             }
         }
     }
-}
 
-#[cfg(unix)]
-#[derive(Debug)]
-struct SignalSource {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
-}
-
-#[cfg(unix)]
-impl SignalSource {
-    fn new() -> std::io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-        })
-    }
-
+    #[cfg(unix)]
     async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
         }
     }
-}
 
-#[cfg(not(unix))]
-#[derive(Debug)]
-struct SignalSource;
-
-#[cfg(not(unix))]
-impl SignalSource {
-    fn new() -> std::io::Result<Self> {
-        Ok(Self)
-    }
-
+    #[cfg(not(unix))]
     async fn next(&mut self) {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;

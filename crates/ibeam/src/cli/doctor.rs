@@ -28,7 +28,7 @@ use ibeam_server::{
     auth::LocalUser,
     clock,
     config::{Backend, Config, environment, file_in_use},
-    mcp::config::Places,
+    mcp::config::SearchPaths,
 };
 
 #[derive(Debug, Args)]
@@ -156,7 +156,8 @@ impl Doctor {
         });
         let names = [audit.credential.email.clone(), audit.credential.sub.clone()];
         let names = names.into_iter().flatten().chain(account(report));
-        let secrets = configured(&settings.config, file.as_deref(), here.as_ref(), &Places::here());
+        let secrets =
+            configured(&settings.config, file.as_deref(), here.as_ref(), &SearchPaths::here());
         let veil = Veil::new(here.as_ref().map(LocalUser::home), names).masking(secrets);
         let page = anstream::adapter::strip_str(page).to_string();
         let contents = BundleContents { report, page: &page, settings: &settings, audit };

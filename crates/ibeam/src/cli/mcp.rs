@@ -12,9 +12,9 @@ use super::{Global, Refusal, UpstreamOptions, block_on, models::align, print, sa
 use ibeam_server::{
     config::{Config, RawConfig},
     mcp::{
-        bridge::{Bridge, ListedTool, Output},
-        config::{Places, ProjectFile, ServerTransport, gather},
-        servers::{Server, ServerState},
+        bridge::{Bridge, ListedTool, ToolOutput},
+        config::{ProjectFile, SearchPaths, ServerTransport, gather},
+        servers::{BridgedServer, ServerState},
     },
     tasks::Tasks,
 };
@@ -125,7 +125,7 @@ impl McpCommand {
         if let McpAction::Approve { file, yes } = &self.action {
             return approve::approve(file.as_deref(), *yes, config.mcp.discover);
         }
-        let gathered = gather(&config.mcp, &Places::here());
+        let gathered = gather(&config.mcp, &SearchPaths::here());
         let unapproved = gathered.unapproved.clone();
         for warning in &gathered.warnings {
             say(&format!("warning: {warning}"));
@@ -202,7 +202,7 @@ fn find<'a>(
     bridge: &'a Bridge,
     unapproved: &[ProjectFile],
     name: &str,
-) -> anyhow::Result<&'a Arc<Server>> {
+) -> anyhow::Result<&'a Arc<BridgedServer>> {
     let found = bridge.servers().iter().find(|server| server.spec().name == name);
     let has = |file: &&ProjectFile| file.servers.iter().any(|(server, _)| server == name);
     if let Some(file) = unapproved.iter().find(has).filter(|_| found.is_none()) {
@@ -220,7 +220,10 @@ fn find<'a>(
 }
 
 /// Starts one server and waits for it.
-async fn start<'a>(bridge: &Bridge, server: &'a Arc<Server>) -> anyhow::Result<&'a Arc<Server>> {
+async fn start<'a>(
+    bridge: &Bridge,
+    server: &'a Arc<BridgedServer>,
+) -> anyhow::Result<&'a Arc<BridgedServer>> {
     let name = &server.spec().name;
     bridge.start(server);
     patiently(&format!("{name} starts"), server.settled()).await;
@@ -295,7 +298,7 @@ fn list(bridge: &Bridge, unapproved: &[ProjectFile], json: bool) -> anyhow::Resu
     Ok(text)
 }
 
-fn row(server: &Server) -> ServerRow {
+fn row(server: &BridgedServer) -> ServerRow {
     let (spec, state, tools) = (server.spec(), server.state(), server.tools());
     ServerRow {
         name: spec.name.clone(),
@@ -350,7 +353,7 @@ fn tools(tools: &[ListedTool], json: bool) -> anyhow::Result<String> {
     Ok(align(&table))
 }
 
-fn called(output: &Output, json: bool) -> anyhow::Result<ExitCode> {
+fn called(output: &ToolOutput, json: bool) -> anyhow::Result<ExitCode> {
     let (is_error, text) = (output.is_error, output.text());
     if json {
         print(&serde_json::to_string_pretty(&CallRow { is_error, text })?)?;

@@ -170,7 +170,7 @@ fn register(server: &Server, places: &[Listen]) -> anyhow::Result<Option<Arc<Reg
     let app = server.app();
     match instance::register(app, places, server.is_tls()) {
         Ok(registration) => Ok(registration.map(Arc::new)),
-        Err(error) if app.config().shared => Err(error.into()),
+        Err(error) if app.config().server.shared => Err(error.into()),
         Err(error) => {
             tracing::warn!("other programs cannot find this gateway: {}", net::chain(&error));
             Ok(None)

@@ -6,7 +6,7 @@ use std::path::Path;
 use ibeam_server::{
     auth::{Credential, KEY_VARIABLE, LocalUser},
     config::{Config, Env, McpServerSettings, RawConfig, SettingKey},
-    mcp::config::{Places, gather},
+    mcp::config::{SearchPaths, gather},
 };
 use secrecy::{ExposeSecret as _, SecretString, zeroize::Zeroizing};
 
@@ -27,7 +27,7 @@ pub fn configured(
     config: &Config,
     file: Option<&Path>,
     here: Option<&LocalUser>,
-    places: &Places,
+    places: &SearchPaths,
 ) -> Vec<SecretString> {
     let mut found = FoundSecrets::default();
     for secret in [&config.access.api_key, &config.account.access_token].into_iter().flatten() {

@@ -328,12 +328,8 @@ fn panicked(panic: &(dyn Any + Send)) -> Response {
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("panic");
-    let failure = TurnError::new(
-        ErrorCode::Internal,
-        "internal error; the gateway's log has the \
-                                                       details",
-    );
-    error::response(&failure.cause(text))
+    let message = "internal error; the gateway's log has the details";
+    error::response(&TurnError::new(ErrorCode::Internal, message).cause(text))
 }
 
 /// The names the client connected to, as it says: the one in the target, which HTTP/2 and

@@ -25,7 +25,7 @@ use super::{
 use crate::{
     api::amount,
     driver::AnyDriver,
-    mcp::bridge::BridgedTools,
+    mcp::bridge::OfferedTools,
     random,
     session::{
         Actor, Bridged, LegRequest, NameSource, Origin, RequestContext, RequestOutline, Route,
@@ -80,7 +80,7 @@ impl App {
             kept,
             seed: random::bytes(),
         };
-        let names = offer.as_ref().map(BridgedTools::names);
+        let names = offer.as_ref().map(OfferedTools::names);
         let build = move || blueprint.build(request, names);
         let machine = large_work.run(key, bytes, build).await?;
         let actor = Actor {
@@ -123,7 +123,7 @@ impl App {
         request: &mut TurnRequest,
         context: &mut RequestContext,
         family: Family,
-    ) -> Result<(Option<BridgedTools>, Option<Box<Controls>>), TurnError> {
+    ) -> Result<(Option<OfferedTools>, Option<Box<Controls>>), TurnError> {
         // A name in the conversation itself is nearer to it than a header.
         if let Some(name) = request.hints.session.take() {
             context.session = Some(SessionName { name, source: NameSource::Marker });

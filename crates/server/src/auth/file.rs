@@ -293,7 +293,12 @@ pub(super) fn secret(
     name: &str,
 ) -> Result<Option<SecretString>, String> {
     let Some(text) = text(fields, name)? else { return Ok(None) };
-    token(&text).map(Some).ok_or_else(|| format!("`{name}` is not a valid token"))
+    named_token(name, &text).map(Some)
+}
+
+/// The same for a text that was found under `name`.
+pub(super) fn named_token(name: &str, text: &str) -> Result<SecretString, String> {
+    token(text).ok_or_else(|| format!("`{name}` is not a valid token"))
 }
 
 /// What can be sent as a token. People copy it from a header, prefix and all.

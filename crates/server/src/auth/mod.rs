@@ -32,7 +32,7 @@ pub use file::CredentialFile;
 pub use local_user::LocalUser;
 pub use lock::{FileLock, LOCK_WAIT};
 pub use paths::CredentialPaths;
-pub use paths::Platform;
+pub use paths::System;
 pub use tokens::AccessTokens;
 pub use vault::{KeychainError, SavedCredential};
 

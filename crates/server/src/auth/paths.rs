@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use crate::config::Env;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Platform {
+pub enum System {
     Linux,
     MacOs,
     Windows,
 }
 
-impl Platform {
+impl System {
     /// Other Unixes keep to what Linux does.
     pub const HERE: Self = if cfg!(target_os = "macos") {
         Self::MacOs
@@ -26,7 +26,7 @@ impl Platform {
 /// The directories of one user, by their environment.
 #[derive(Clone, Debug)]
 pub struct CredentialPaths {
-    system: Platform,
+    system: System,
     home: PathBuf,
     /// `$XDG_CONFIG_HOME`, `%APPDATA%` on Windows.
     settings: PathBuf,
@@ -38,18 +38,18 @@ pub struct CredentialPaths {
 impl CredentialPaths {
     #[must_use]
     pub fn of(env: &Env, home: &Path) -> Self {
-        Self::on(Platform::HERE, env, home)
+        Self::on(System::HERE, env, home)
     }
 
-    pub(super) fn on(system: Platform, env: &Env, home: &Path) -> Self {
+    pub(super) fn on(system: System, env: &Env, home: &Path) -> Self {
         let named = |name: &str, default: &[&str]| {
             // The standard says that other paths are to be ignored.
             let path = env.get(name).map(PathBuf::from).filter(|path| path.is_absolute());
             path.unwrap_or_else(|| join(home, default))
         };
         let settings = match system {
-            Platform::Linux | Platform::MacOs => named("XDG_CONFIG_HOME", &[".config"]),
-            Platform::Windows => named("APPDATA", &["AppData", "Roaming"]),
+            System::Linux | System::MacOs => named("XDG_CONFIG_HOME", &[".config"]),
+            System::Windows => named("APPDATA", &["AppData", "Roaming"]),
         };
         Self {
             system,
@@ -72,9 +72,9 @@ impl CredentialPaths {
         let dot_config = join(&self.home, &[".config", "cursor", "auth.json"]);
         let dot_cursor = join(&self.home, &[".cursor", "auth.json"]);
         let mut files = match self.system {
-            Platform::Linux => vec![settings, dot_config, dot_cursor],
-            Platform::MacOs => vec![dot_cursor, settings, dot_config],
-            Platform::Windows => vec![self.settings.join("Cursor").join("auth.json"), dot_cursor],
+            System::Linux => vec![settings, dot_config, dot_cursor],
+            System::MacOs => vec![dot_cursor, settings, dot_config],
+            System::Windows => vec![self.settings.join("Cursor").join("auth.json"), dot_cursor],
         };
         files.dedup();
         files
@@ -82,14 +82,14 @@ impl CredentialPaths {
 
     /// Whether there is a keychain to ask.
     pub(super) fn has_keychain(&self) -> bool {
-        self.system == Platform::MacOs
+        self.system == System::MacOs
     }
 
     /// The IDE's database.
     pub(super) fn ide_database(&self) -> PathBuf {
         let base = match self.system {
-            Platform::Linux | Platform::Windows => self.settings.clone(),
-            Platform::MacOs => join(&self.home, &["Library", "Application Support"]),
+            System::Linux | System::Windows => self.settings.clone(),
+            System::MacOs => join(&self.home, &["Library", "Application Support"]),
         };
         join(&base, &["Cursor", "User", "globalStorage", "state.vscdb"])
     }

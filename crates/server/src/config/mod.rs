@@ -134,13 +134,18 @@ pub enum Listen {
 }
 
 impl Listen {
-    /// The address, where there is one.
+    /// The address, if this is not a Unix socket.
     #[must_use]
-    pub fn ip(&self) -> Option<IpAddr> {
+    pub fn address(&self) -> Option<SocketAddr> {
         match self {
-            Self::Tcp(address) => Some(address.ip()),
+            Self::Tcp(address) => Some(*address),
             Self::Unix(_) => None,
         }
+    }
+
+    #[must_use]
+    pub fn ip(&self) -> Option<IpAddr> {
+        self.address().map(|address| address.ip())
     }
 
     /// Whether only this machine can call.

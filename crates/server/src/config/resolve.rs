@@ -249,12 +249,8 @@ impl Resolver<'_> {
             return None;
         }
         if !text.bytes().all(|b| b.is_ascii_graphic()) {
-            self.problem(
-                key,
-                &found.origin,
-                "has a space or another character that is invalid in \
-                                              a token",
-            );
+            let text = "has a space or another character that is invalid in a token";
+            self.problem(key, &found.origin, text);
             return None;
         }
         Some(SecretString::from(text))

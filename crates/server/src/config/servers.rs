@@ -145,18 +145,8 @@ impl ServerTableReader<'_> {
                     Some("offer") => server.offer = true,
                     _ => self.problem(key, "must be `list` or `offer`"),
                 },
-                "timeout" => match self.text(key, value).map(|text| parse::duration(&text)) {
-                    Some(Ok(Duration::ZERO)) => self.problem(key, "must be more than zero"),
-                    Some(Ok(timeout)) => server.timeout = timeout,
-                    Some(Err(why)) => self.problem(key, why),
-                    None => {}
-                },
-                "output" => match self.text(key, value).map(|text| parse::size(&text)) {
-                    Some(Ok(0)) => self.problem(key, "must be more than zero"),
-                    Some(Ok(output)) => server.output = output,
-                    Some(Err(why)) => self.problem(key, why),
-                    None => {}
-                },
+                "timeout" => self.positive(key, value, parse::duration, &mut server.timeout),
+                "output" => self.positive(key, value, parse::size, &mut server.output),
                 _ => self.problem(key, unknown(key)),
             }
         }
@@ -167,11 +157,9 @@ impl ServerTableReader<'_> {
     /// Checks across several values.
     fn check(&mut self, server: &McpServerSettings) {
         match (&server.command, &server.url) {
-            (Some(_), Some(_)) => self.problem(
-                "url",
-                "cannot be combined with `command`; use one \
-                                                       of them",
-            ),
+            (Some(_), Some(_)) => {
+                self.problem("url", "cannot be combined with `command`; use one of them")
+            }
             (None, Some(_)) if !server.args.is_empty() => {
                 self.problem("args", "has no effect with `url`");
             }
@@ -193,6 +181,24 @@ impl ServerTableReader<'_> {
                 self.problem(key, "must be text");
                 None
             }
+        }
+    }
+
+    /// Reads a limit into `target`, which keeps its default if the value is wrong.
+    fn positive<T: Default + PartialEq>(
+        &mut self,
+        key: &str,
+        value: &toml::Value,
+        parse: fn(&str) -> Result<T, String>,
+        target: &mut T,
+    ) {
+        match self.text(key, value).map(|text| parse(&text)) {
+            Some(Ok(limit)) if limit == T::default() => {
+                self.problem(key, "must be more than zero");
+            }
+            Some(Ok(limit)) => *target = limit,
+            Some(Err(why)) => self.problem(key, why),
+            None => {}
         }
     }
 

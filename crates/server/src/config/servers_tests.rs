@@ -36,7 +36,7 @@ fn mcp_server_table_is_read() {
     assert!(files.offer && files.holds_secret());
     assert_eq!((files.timeout, files.output), (Duration::from_secs(5), 1024));
     let far = &raw.servers["far"];
-    assert!(!far.offer && !far.holds_secret(), "a variable's name is no secret");
+    assert!(!far.offer && !far.holds_secret(), "a variable's name is not a secret");
     assert_eq!((far.timeout, far.output), (CALL_TIMEOUT, CALL_OUTPUT));
 }
 

@@ -14,6 +14,8 @@ use std::path::Path;
 
 pub use error::FileError;
 pub(crate) use modes::{others_may_use, strangers_may_use};
+#[cfg(unix)]
+pub(crate) use replace::folder;
 pub use replace::{FileAccess, StagedFile, remove, replace, sweep};
 
 /// A path as a shell takes it.

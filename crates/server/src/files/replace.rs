@@ -111,7 +111,7 @@ fn prefix(path: &Path) -> String {
 }
 
 /// The folder that a file is in.
-pub(super) fn folder(path: &Path) -> &Path {
+pub(crate) fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 

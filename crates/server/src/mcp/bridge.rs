@@ -56,11 +56,11 @@ fn shared<S: Serializer>(schema: &Arc<RawValue>, serializer: S) -> Result<S::Ok,
 
 /// The bridged tools of one turn: the names that the model sees, and the server behind each.
 #[derive(Clone, Debug, Default)]
-pub struct BridgedTools {
+pub struct OfferedTools {
     tools: BTreeMap<String, (Arc<BridgedServer>, String)>,
 }
 
-impl BridgedTools {
+impl OfferedTools {
     #[must_use]
     pub fn names(&self) -> HashSet<String> {
         self.tools.keys().cloned().collect()
@@ -172,7 +172,7 @@ impl Bridge {
 
     /// Adds the tools to `tools` that models may be offered. The client's own tools take
     /// precedence: a name that it uses is left out.
-    pub async fn offer(&self, tools: &mut Vec<Tool>) -> Option<BridgedTools> {
+    pub async fn offer(&self, tools: &mut Vec<Tool>) -> Option<OfferedTools> {
         // Other tools make another conversation, so no turn starts before they are known.
         let mut any = false;
         for server in self.servers() {
@@ -184,7 +184,7 @@ impl Bridge {
         if !any {
             return None;
         }
-        let mut offer = BridgedTools::default();
+        let mut offer = OfferedTools::default();
         for (id, (server, tool)) in self.table() {
             if !server.spec().offers(&tool.name) {
                 continue;

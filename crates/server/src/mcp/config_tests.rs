@@ -95,7 +95,7 @@ fn opencode_servers_are_read_in_both_formats() {
     );
     assert_eq!(local.env["K"].expose(), "v");
     assert_eq!(remote(&found, "far").headers()["x-key"], "v");
-    assert!(found.servers.iter().all(|spec| !spec.named && !spec.offer), "nothing by itself");
+    assert!(found.servers.iter().all(|spec| !spec.named && !spec.offer), "none is started");
 }
 
 #[test]

@@ -27,35 +27,11 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Variables that programs need, none of them secret. The user configures the others.
-const KEPT: [&str; 27] = [
-    "PATH",
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "SHELL",
-    "TERM",
-    "LANG",
-    "LC_ALL",
-    "LC_CTYPE",
-    "TZ",
-    "TMPDIR",
-    "XDG_CACHE_HOME",
-    "XDG_CONFIG_HOME",
-    "XDG_DATA_HOME",
-    "XDG_RUNTIME_DIR",
-    "APPDATA",
-    "LOCALAPPDATA",
-    "HOMEDRIVE",
-    "HOMEPATH",
-    "USERNAME",
-    "USERPROFILE",
-    "SYSTEMDRIVE",
-    "SYSTEMROOT",
-    "PROGRAMFILES",
-    "PATHEXT",
-    "COMSPEC",
-    "TEMP",
-];
+const KEPT: &str = "\
+    PATH HOME USER LOGNAME SHELL TERM LANG LC_ALL LC_CTYPE TZ TMPDIR XDG_CACHE_HOME \
+    XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR APPDATA LOCALAPPDATA HOMEDRIVE \
+    HOMEPATH USERNAME USERPROFILE SYSTEMDRIVE SYSTEMROOT PROGRAMFILES PATHEXT \
+    COMSPEC TEMP";
 
 /// A running child.
 pub(super) struct ServerProcess {
@@ -92,7 +68,7 @@ impl ProcessGuard {
 pub(super) fn spawn(program: &ServerProgram, tasks: &Tasks) -> io::Result<ServerProcess> {
     let mut command = CommandWrap::with_new(&program.command, |command| {
         command.args(&program.args).env_clear();
-        let kept = KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+        let kept = KEPT.split(' ').filter_map(|name| Some((name, std::env::var_os(name)?)));
         command.envs(kept);
         command.envs(program.env.iter().map(|(name, value)| (name, value.expose())));
         if let Some(folder) = &program.cwd {

@@ -179,8 +179,7 @@ pub(super) async fn client(
     tokio::select! {
         result = connection.as_mut() => ended(result),
         () = progress.stalled() => cut(),
-        () = patience(leave, &member, idle) => debug!("a connection did not close in time and was \
-                                                       cut"),
+        () = patience(leave, &member, idle) => debug!("a connection did not close in time"),
         () = async {
             host.shutdown.aborted().await;
             sleep(GOODBYE).await;

@@ -356,7 +356,7 @@ mod tests {
         }
         assert_eq!(crowd.len(), 1 + LEAVING);
         let began = Instant::now();
-        assert!(crowd.enter().await.is_none(), "nobody left");
+        assert!(crowd.enter().await.is_none(), "none was closed");
         assert_eq!(began.elapsed(), MAKE_ROOM);
         let (next, ()) = tokio::join!(crowd.enter(), async { drop(members.remove(0)) });
         assert!(next.is_some());

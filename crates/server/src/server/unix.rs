@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use tokio::net::{UnixListener, UnixStream};
 
 use super::StartError;
-use crate::files::lock;
+use crate::files::{folder, lock};
 
 /// The length that every system accepts.
 const PATH_CAP: usize = 103;
@@ -122,13 +122,6 @@ async fn alone(path: &Path) -> Option<File> {
     let folder = File::open(path).ok()?;
     lock::hold(&folder, path, START_WAIT).await.ok()?;
     Some(folder)
-}
-
-fn folder(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
 }
 
 fn id(path: &Path) -> Option<(u64, u64)> {

@@ -17,7 +17,7 @@ use tracing::warn;
 
 use super::{
     StoreError,
-    schema::{self, FileOwner},
+    schema::{self, StoreOwner},
 };
 use crate::files::{FileError, lock, private};
 
@@ -203,11 +203,11 @@ fn connect(path: &Path) -> Result<Connection, UnusableFile> {
     let mut connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY)?;
     match schema::owner(&connection)? {
-        FileOwner::Us => {}
+        StoreOwner::Us => {}
         // Takes effect only while the file is empty, so it comes first.
-        FileOwner::Nobody => connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?,
-        FileOwner::Later => return Err(UnusableFile::Later),
-        FileOwner::Another => return Err(UnusableFile::Foreign),
+        StoreOwner::Nobody => connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?,
+        StoreOwner::Later => return Err(UnusableFile::Later),
+        StoreOwner::Another => return Err(UnusableFile::Foreign),
     }
     if connection.is_readonly(rusqlite::MAIN_DB)? {
         return Err(UnusableFile::ReadOnly);

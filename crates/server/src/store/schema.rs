@@ -94,7 +94,7 @@ const PAUSES: &str = "
 
 /// The program that a file belongs to.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum FileOwner {
+pub(super) enum StoreOwner {
     /// Nothing is in it yet.
     Nobody,
     Us,
@@ -105,17 +105,17 @@ pub(super) enum FileOwner {
 
 /// Reads only, in one transaction: another process may be migrating just now, and a half-migrated
 /// file would look like another program's.
-pub(super) fn owner(connection: &Connection) -> rusqlite::Result<FileOwner> {
+pub(super) fn owner(connection: &Connection) -> rusqlite::Result<StoreOwner> {
     let moment = connection.unchecked_transaction()?;
     let number = |sql: &str| moment.query_row(sql, [], |row| row.get::<_, i64>(0));
     let version = version(&moment)?;
     let application = number("PRAGMA application_id")?;
     let empty = number("SELECT count(*) FROM sqlite_schema")? == 0;
     Ok(match application {
-        APPLICATION if usize::try_from(version).is_ok_and(|n| n <= STEPS.len()) => FileOwner::Us,
-        APPLICATION => FileOwner::Later,
-        0 if version == 0 && empty => FileOwner::Nobody,
-        _ => FileOwner::Another,
+        APPLICATION if usize::try_from(version).is_ok_and(|n| n <= STEPS.len()) => StoreOwner::Us,
+        APPLICATION => StoreOwner::Later,
+        0 if version == 0 && empty => StoreOwner::Nobody,
+        _ => StoreOwner::Another,
     })
 }
 

@@ -6,13 +6,13 @@ use std::{
     process::ExitCode,
 };
 
-use ibeam_server::mcp::config::{Approvals, Places, ProjectFile};
+use ibeam_server::mcp::config::{Approvals, ProjectFile, SearchPaths};
 
 use crate::cli::{Refusal, say, setup::is_interactive};
 
 /// Approves the file of this name, or those of the current folder that are not approved yet.
 pub(super) fn approve(file: Option<&Path>, yes: bool, discover: bool) -> anyhow::Result<ExitCode> {
-    let places = Places::here();
+    let places = SearchPaths::here();
     let Some(folder) = places.config_dir() else {
         return Err(Refusal::new("the home directory is unknown").hint("set HOME").into());
     };

@@ -80,7 +80,7 @@ fn lasting(wanted: &WantedInstance) -> anyhow::Result<()> {
 
 /// Where a gateway with these settings would be.
 fn usual(config: &Config) -> anyhow::Result<String> {
-    match &config.listen {
+    match &config.server.listen {
         Listen::Tcp(address) => Ok(format!("http://{}", reachable(*address))),
         Listen::Unix(_) => Err(Refusal::new(
             "clients cannot use a gateway that listens only on a \

@@ -36,10 +36,10 @@ impl<'a> SetupKeys<'a> {
         engine: &SetupEngine,
         client: &ClientSpec,
     ) -> anyhow::Result<Self> {
-        let door = keys::policy(config.keys_file.as_deref())
+        let door = keys::policy(config.access.keys_file.as_deref())
             .map_err(|error| crate::cli::keys::refused(&error))?;
-        let asked = config.api_key.is_some() || door != KeyPolicy::Open;
-        let path = config.keys_file.as_deref().filter(|_| asked && !elsewhere);
+        let asked = config.access.api_key.is_some() || door != KeyPolicy::Open;
+        let path = config.access.keys_file.as_deref().filter(|_| asked && !elsewhere);
         let Some(path) = path else { return Ok(Self::Given(own_key(config))) };
         let file = KeyFile::at(path);
         let known = file.list().map_err(|error| crate::cli::keys::refused(&error))?;

@@ -346,12 +346,12 @@ pub(super) fn gateway(
     key: SecretString,
     tasks: &Tasks,
 ) -> GatewayClient {
-    GatewayClient::new(host.clone(), key, Tls::new(config.ca_file.clone()), tasks)
+    GatewayClient::new(host.clone(), key, Tls::new(config.upstream.ca_file.clone()), tasks)
 }
 
 /// The key that this program itself sends.
 fn own_key(config: &Config) -> SecretString {
-    config.api_key.clone().unwrap_or_else(|| SecretString::from(ANY_KEY))
+    config.access.api_key.clone().unwrap_or_else(|| SecretString::from(ANY_KEY))
 }
 
 /// Whether a key is in any of the files: some clients are wired without one.
@@ -377,7 +377,7 @@ fn take_back_interrupted(
 
 /// Revokes the key that was created for a client.
 pub(super) fn revoke(config: &Config, name: &str) -> anyhow::Result<()> {
-    let Some(path) = config.keys_file.as_deref() else { return Ok(()) };
+    let Some(path) = config.access.keys_file.as_deref() else { return Ok(()) };
     // One that the user revoked meanwhile is gone already.
     KeyFile::at(path).revoke(name).map_err(|error| super::keys::refused(&error))?;
     Ok(())

@@ -23,7 +23,7 @@ use ibeam_server::{
     config::{Backend, Config, Listen, SettingOrigin},
     files::FileError,
     keys::{KeyFile, KeyFileError, KeyInfo, Keys},
-    mcp::config::{Places, ServerSpec, gather},
+    mcp::config::{SearchPaths, ServerSpec, gather},
     net::{
         self,
         hosts::{self, ContactedBy},
@@ -273,7 +273,7 @@ impl AuditFindings {
     }
 
     fn mcp(&mut self, config: &Config) -> Vec<McpLine> {
-        let gathered = gather(&config.mcp, &Places::here());
+        let gathered = gather(&config.mcp, &SearchPaths::here());
         for warning in gathered.warnings {
             self.note(warning);
         }

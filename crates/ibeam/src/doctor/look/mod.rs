@@ -28,7 +28,7 @@ use ibeam_server::{
     clock,
     config::{Backend, Config, SettingOrigin, SettingProblem},
     keys,
-    mcp::config::{Places, gather},
+    mcp::config::{SearchPaths, gather},
     tasks::Tasks,
 };
 
@@ -192,7 +192,7 @@ fn unapproved(config: &Config) -> Vec<(PathBuf, String)> {
     if !config.mcp.enabled {
         return Vec::new();
     }
-    let files = gather(&config.mcp, &Places::here()).unapproved;
+    let files = gather(&config.mcp, &SearchPaths::here()).unapproved;
     files.into_iter().map(|file| (file.path.clone(), file.command())).collect()
 }
 

@@ -171,7 +171,7 @@ async fn errors_have_the_fields_that_clients_act_upon() {
 }
 
 #[tokio::test]
-async fn client_rule_22_context_error_has_the_wording_that_sdks_match() {
+async fn client_rule_22_thread_refusal_has_the_wording_that_sdks_match() {
     let mut asked = body(true);
     asked["thread"] = json!({ "id": "thread_1" });
     let response = send(Fake::default(), &asked).await;

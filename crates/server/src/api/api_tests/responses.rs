@@ -245,7 +245,7 @@ async fn compacted_conversation_can_be_resumed() {
     let seen = desk.fake.seen.lock();
     assert!(seen[1].0.tools.is_empty());
     assert!(format!("{:?}", seen[1].0.items.last()).contains("Sum up"));
-    assert!(format!("{:?}", seen[2].0).contains("Hello"), "the summary is told");
+    assert!(format!("{:?}", seen[2].0).contains("Hello"), "the summary is sent");
 }
 
 #[tokio::test]
@@ -307,7 +307,7 @@ async fn background_response_can_be_cancelled_and_deleted() {
         let (status, ended) = desk.get(send("POST", &format!("{path}/cancel"), &json!({}))).await;
         assert_eq!((status, &ended["status"]), (200, &json!("cancelled")), "{ended}");
     }
-    assert_eq!(desk.fake.alive.load(Ordering::SeqCst), 0, "the turn was let go");
+    assert_eq!(desk.fake.alive.load(Ordering::SeqCst), 0, "the turn was dropped");
     assert_eq!(desk.get(get(&path)).await.1["status"], "cancelled");
 
     let (_, begun) = desk.get(ask(&body)).await;
@@ -392,10 +392,10 @@ async fn impossible_upgrades_get_426() {
     let response = call(off, get("/v1/responses")).await;
     is(&response, 405);
     assert_eq!(response.headers()["allow"], "POST, OPTIONS");
-    assert!(!whole(response).await.contains("WebSocket"), "there is none to be had");
+    assert!(!whole(response).await.contains("WebSocket"), "there are none");
     let response = call(Fake::default(), get("/v1/responses")).await;
     is(&response, 426);
-    assert_eq!(response.headers()["upgrade"], "websocket", "a plain GET is told what is there");
+    assert_eq!(response.headers()["upgrade"], "websocket", "a plain GET learns what is there");
 }
 
 /// Codex shows the body of a 400 as raw JSON, and retries a 503 thirty times.

@@ -64,9 +64,15 @@ pub(in crate::api) async fn prepare<S: GatewayService>(
     if request.is_whole() {
         return Ok(PreparedRequest { request, before: Vec::new() });
     }
-    let look = move || Asking::new(request);
-    let Asking { mut request, bare, named, bytes } =
-        decode::run(shared, caller, body.len(), look).await?;
+    let look = move || {
+        let bare = request.previous.is_some() && only_results(&request.input);
+        let named = request.references().filter_map(responses::response_of).take(REFERENCES);
+        let (named, bytes) = (named.collect::<BTreeSet<String>>(), request.bytes());
+        (request, bare, named, bytes)
+    };
+    // `bare`: it continues a response and brings only tool results. `named`: the responses that its
+    // input names items of.
+    let (mut request, bare, named, bytes) = decode::run(shared, caller, body.len(), look).await?;
     let body_bytes = body.len();
     let mut own = body_bytes + bytes;
     share.wait(own)?;
@@ -125,29 +131,6 @@ pub(in crate::api) async fn prepare<S: GatewayService>(
         Ok(PreparedRequest { request, before })
     };
     decode::run(shared, caller, own + found_bytes + before_bytes + resolved, complete).await?
-}
-
-/// A request, and what it asks of the past.
-struct Asking {
-    request: Request,
-    /// Whether it continues a response and brings only tool results.
-    bare: bool,
-    /// Responses that its input names items of.
-    named: BTreeSet<String>,
-    /// Its size.
-    bytes: usize,
-}
-
-impl Asking {
-    fn new(request: Request) -> Self {
-        let named = request.references().filter_map(responses::response_of).take(REFERENCES);
-        Self {
-            bare: request.previous.is_some() && only_results(&request.input),
-            named: named.collect(),
-            bytes: request.bytes(),
-            request,
-        }
-    }
 }
 
 struct EarlierResponses<'a, S> {

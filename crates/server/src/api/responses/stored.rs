@@ -130,13 +130,8 @@ impl ItemPage {
         }
         if let Some(after) = &self.after {
             let at = items.iter().position(|item| id_of(item).as_ref() == Some(after));
-            let at = at.ok_or_else(|| {
-                invalid(
-                    "after",
-                    "is not the id of an item of this \
-                                                        response",
-                )
-            })?;
+            let unknown = || invalid("after", "is not the id of an item of this response");
+            let at = at.ok_or_else(unknown)?;
             items.drain(..=at);
         }
         let has_more = items.len() > self.limit;

@@ -37,11 +37,8 @@ pub(super) fn check(enabled: bool, request: &Request) -> Result<String, Box<Resp
     match headers.get(header::SEC_WEBSOCKET_KEY) {
         Some(key) => Ok(derive_accept_key(key.as_bytes())),
         None => {
-            let failure = TurnError::new(
-                ErrorCode::InvalidValue,
-                "the handshake has no \
-                                                                   `Sec-WebSocket-Key` header",
-            );
+            let text = "the handshake has no `Sec-WebSocket-Key` header";
+            let failure = TurnError::new(ErrorCode::InvalidValue, text);
             Err(Box::new(error::response(&failure.param("sec-websocket-key"))))
         }
     }

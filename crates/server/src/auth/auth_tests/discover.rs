@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 use super::*;
-use crate::auth::{discover::discover_in, paths::Platform};
+use crate::auth::{discover::discover_in, paths::System};
 
 const CLI: &str = ".config/cursor/auth.json";
 const DOT_CURSOR: &str = ".cursor/auth.json";
@@ -23,7 +23,7 @@ fn attempt(
     consents: &Consents,
 ) -> Result<Discovery, DiscoverError> {
     let env = env(pairs);
-    let places = CredentialPaths::on(Platform::Linux, &env, home.path());
+    let places = CredentialPaths::on(System::Linux, &env, home.path());
     discover_in(&places, &env, &profile.parse().unwrap(), consents)
 }
 

@@ -1,10 +1,10 @@
 //! Where things are on each system.
 
 use super::*;
-use crate::auth::paths::Platform;
+use crate::auth::paths::System;
 
 /// Every path that is searched, in order, below the home `/h`.
-fn looked_at(system: Platform, pairs: &[(&str, &str)]) -> Vec<String> {
+fn looked_at(system: System, pairs: &[(&str, &str)]) -> Vec<String> {
     let places = CredentialPaths::on(system, &env(pairs), Path::new("/h"));
     let mut paths = vec![places.config().to_path_buf()];
     paths.extend(places.cli_files());
@@ -22,10 +22,10 @@ fn credential_paths_of_every_platform() {
         "/h/.cursor/credentials",
         "/h/.local/share/opencode/auth.json",
     ];
-    assert_eq!(looked_at(Platform::Linux, &[]), linux);
+    assert_eq!(looked_at(System::Linux, &[]), linux);
     // The standard has relative paths ignored; an empty one is relative.
     let relative = [("XDG_CONFIG_HOME", "x"), ("XDG_DATA_HOME", "")];
-    assert_eq!(looked_at(Platform::Linux, &relative), linux);
+    assert_eq!(looked_at(System::Linux, &relative), linux);
 
     let moved = [
         "/x/ibeam",
@@ -37,7 +37,7 @@ fn credential_paths_of_every_platform() {
         "/d/opencode/auth.json",
     ];
     let named = [("XDG_CONFIG_HOME", "/x"), ("XDG_DATA_HOME", "/d"), ("APPDATA", "/no")];
-    assert_eq!(looked_at(Platform::Linux, &named), moved);
+    assert_eq!(looked_at(System::Linux, &named), moved);
 
     let mac = [
         "/h/.config/ibeam",
@@ -47,7 +47,7 @@ fn credential_paths_of_every_platform() {
         "/h/.cursor/credentials",
         "/h/.local/share/opencode/auth.json",
     ];
-    assert_eq!(looked_at(Platform::MacOs, &[]), mac);
+    assert_eq!(looked_at(System::MacOs, &[]), mac);
 
     let windows = [
         "/r/ibeam",
@@ -58,17 +58,15 @@ fn credential_paths_of_every_platform() {
         "/h/.local/share/opencode/auth.json",
     ];
     assert_eq!(
-        looked_at(Platform::Windows, &[("APPDATA", "/r"), ("XDG_CONFIG_HOME", "/no")]),
+        looked_at(System::Windows, &[("APPDATA", "/r"), ("XDG_CONFIG_HOME", "/no")]),
         windows
     );
-    let default = looked_at(Platform::Windows, &[]);
+    let default = looked_at(System::Windows, &[]);
     assert_eq!(default.first().unwrap(), "/h/AppData/Roaming/ibeam");
 
     let keychain =
         |system| CredentialPaths::on(system, &Env::new(), Path::new("/h")).has_keychain();
-    assert!(
-        keychain(Platform::MacOs) && !keychain(Platform::Linux) && !keychain(Platform::Windows)
-    );
+    assert!(keychain(System::MacOs) && !keychain(System::Linux) && !keychain(System::Windows));
 }
 
 #[test]

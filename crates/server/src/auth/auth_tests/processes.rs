@@ -40,7 +40,7 @@ async fn child() {
         "count" => {
             let lock = file.lock(Duration::from_secs(60)).await.unwrap();
             let inside = config.join("inside");
-            fs::File::create_new(&inside).expect("nobody else is inside");
+            fs::File::create_new(&inside).expect("no other process is inside");
             let expires = lock.load().unwrap().and_then(|c| c.expires).unwrap_or(1);
             let next = Credential { expires: Some(expires + 1), ..credential("n") };
             lock.save(&next).unwrap();

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OpenFlags, types::ValueRef};
 use serde_json::Value;
 
 use super::{ForeignOutcome, some};
-use crate::auth::{Account, Credential, file::token};
+use crate::auth::{Account, Credential, file::named_token};
 
 const ACCESS: &str = "cursorAuth/accessToken";
 const REFRESH: &str = "cursorAuth/refreshToken";
@@ -21,12 +21,8 @@ pub(in crate::auth) fn read(path: &Path) -> ForeignOutcome {
     // The driver's errors name the file and the statement, and no value.
     let values = query(path).map_err(|error| format!("cannot be read: {error}"))?;
     let [access, refresh, email] = values;
-    let secret = |value: Option<String>, name: &str| match value {
-        Some(text) => {
-            token(&text).map(Some).ok_or_else(|| format!("`{name}` is not a valid token"))
-        }
-        None => Ok(None),
-    };
+    let secret =
+        |value: Option<String>, name: &str| value.map(|text| named_token(name, &text)).transpose();
     some(Credential {
         access_token: secret(access, ACCESS)?,
         refresh_token: secret(refresh, REFRESH)?,

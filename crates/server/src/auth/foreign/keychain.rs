@@ -13,7 +13,7 @@ use std::{
 use secrecy::SecretString;
 
 use super::{ForeignOutcome, some};
-use crate::auth::{Credential, file::token};
+use crate::auth::{Credential, file::named_token};
 
 /// By its full path, so that no other program of that name is run.
 #[cfg(target_os = "macos")]
@@ -62,9 +62,7 @@ fn item(program: &Path, service: &str, wait: Duration) -> Result<Option<SecretSt
     match status.code() {
         Some(0) => match text.trim() {
             "" => Ok(None),
-            text => {
-                token(text).map(Some).ok_or_else(|| format!("`{service}` is not a valid token"))
-            }
+            text => named_token(service, text).map(Some),
         },
         Some(NOT_FOUND) => Ok(None),
         _ => Err(format!("refused by the keychain ({status})")),

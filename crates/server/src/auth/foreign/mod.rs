@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Credential,
-    file::{expires, secret, text, token},
+    file::{expires, named_token, secret, text, token},
 };
 
 /// The credential in a file, or none if that program is signed out. The error says what is wrong
@@ -82,7 +82,7 @@ fn unpack(packed: &str) -> Result<(Option<SecretString>, Option<SecretString>), 
     let (refresh, key) = packed.split_once('|').unwrap_or((packed, ""));
     let part = |text: &str| match text.trim() {
         "" => Ok(None),
-        text => token(text).map(Some).ok_or_else(|| "`refresh` is not a valid token".to_owned()),
+        text => named_token("refresh", text).map(Some),
     };
     Ok((part(refresh)?, part(key)?))
 }

@@ -170,7 +170,7 @@ async fn token_is_renewed_in_the_background_before_it_expires() {
     let bench = Bench::new(&[&old]);
     bench.save(&old).await;
     let tokens = bench.tokens();
-    assert_eq!(text(tokens.current().await), old, "nobody waits");
+    assert_eq!(text(tokens.current().await), old, "no request waits");
     bench.tasks.join_within(Duration::from_secs(1)).await;
     let new = text(tokens.current().await);
     assert_ne!(new, old);
@@ -258,7 +258,7 @@ async fn rejected_token_is_replaced_once() {
     let new = text(one);
     assert_eq!(new, text(two));
     assert_ne!(new, good);
-    assert_eq!(text(tokens.renew(&used).await), new, "who comes late gets the new one");
+    assert_eq!(text(tokens.renew(&used).await), new, "a late request gets the new one");
     assert_eq!(bench.refreshes(), 1);
     // A new token that is refused at once: renewing again would never end.
     let error = tokens.renew(&SecretString::from(new.clone())).await.unwrap_err();
@@ -384,7 +384,7 @@ async fn sign_out_and_sign_in_are_noticed_with_the_next_token() {
     assert_eq!(text(tokens.current().await), one);
 
     assert!(bench.file().lock(LOCK_WAIT).await.unwrap().remove().unwrap());
-    assert!(!tokens.signed_in(), "known before anyone asks");
+    assert!(!tokens.signed_in(), "known before the first request");
     let error = tokens.current().await.unwrap_err();
     assert_eq!(error.code, ErrorCode::NotAuthenticated);
     assert!(error.message.contains("ibeam login"), "{}", error.message);

@@ -172,7 +172,7 @@ fn the(error: &AuthFileError) -> &KeychainError {
 async fn secrets_are_only_in_the_keychain_item() {
     let bench = Bench::new();
     assert!(bench.file(CredentialStorage::Keychain).load().unwrap().is_none());
-    assert_eq!(bench.keychain.calls(), [""; 0], "nobody is asked for nothing");
+    assert_eq!(bench.keychain.calls(), [""; 0], "the keychain is not called");
 
     assert_eq!(
         bench.save(CredentialStorage::Keychain, "a").await.unwrap(),
@@ -209,7 +209,7 @@ async fn changed_storage_takes_effect_with_the_next_write() {
     let saved = bench.save(CredentialStorage::Keychain, "b").await.unwrap();
     assert_eq!(saved.moved, Some(CredentialStorage::Keychain));
     assert!(saved.notes()[0].ends_with("from ibeam's file to the keychain"));
-    assert_eq!(bench.keychain.calls(), ["set", "get"], "what was moved is looked at again");
+    assert_eq!(bench.keychain.calls(), ["set", "get"], "moved secrets are read back");
     assert_eq!(bench.who(), "b");
     assert!(!all_text(bench.dir.path()).contains("access-"));
     assert_eq!(
@@ -376,7 +376,7 @@ async fn sign_out_reports_what_it_could_not_delete() {
     bench.keychain.fail("delete", none.clone());
     let error = bench.file(CredentialStorage::File).lock(LONG).await.unwrap().remove().unwrap_err();
     assert_eq!(the(&error), &none);
-    assert!(bench.path().exists(), "or nobody would know of the item");
+    assert!(bench.path().exists(), "only the file refers to the item");
     bench.keychain.heal();
     assert!(bench.file(CredentialStorage::File).lock(LONG).await.unwrap().remove().unwrap());
     assert!(!bench.path().exists() && bench.keychain.item("default").is_none());

@@ -64,7 +64,7 @@ impl<'a> Expander<'a> {
                 "userHome" => {
                     let home = self.places.home.as_deref().map(path);
                     home.map(Some)
-                        .ok_or_else(|| "needs a home folder, and there is none".to_owned())
+                        .ok_or_else(|| "needs a home folder, and none is known".to_owned())
                 }
                 "pathSeparator" | "/" => Ok(Some(std::path::MAIN_SEPARATOR_STR.to_owned())),
                 _ => match inside.strip_prefix("env:") {

@@ -210,25 +210,22 @@ fn own(
     places: &SearchPaths,
 ) -> Result<ServerSpec, String> {
     let expander = Expander::new(VariableSyntax::Shell, places);
+    let expanded = |(name, value): (&String, &HiddenText)| {
+        let text = expander.text(value.expose())?;
+        Ok::<_, String>((name.clone(), HiddenText::from(text)))
+    };
     let (source, way) = match (&server.command, &server.url) {
         (Some(command), _) => {
-            let mut args = Vec::new();
-            for arg in &server.args {
-                args.push(expander.text(arg)?);
-            }
-            let mut env = BTreeMap::new();
-            for (name, value) in &server.env {
-                env.insert(name.clone(), HiddenText::from(expander.text(value.expose())?));
-            }
-            let command = expander.text(command)?;
-            let program = ServerProgram { command, args, env, cwd: server.cwd.clone() };
+            let program = ServerProgram {
+                args: server.args.iter().map(|arg| expander.text(arg)).collect::<Result<_, _>>()?,
+                env: server.env.iter().map(expanded).collect::<Result<_, _>>()?,
+                command: expander.text(command)?,
+                cwd: server.cwd.clone(),
+            };
             (server.file.clone(), ServerTransport::Stdio(program))
         }
         (None, Some(url)) => {
-            let mut headers = Vec::new();
-            for (name, value) in &server.headers {
-                headers.push((name.clone(), HiddenText::from(expander.text(value.expose())?)));
-            }
+            let headers = server.headers.iter().map(expanded).collect::<Result<_, _>>()?;
             let remote = RemoteServer::new(&expander.text(url)?, headers, false)?;
             (server.file.clone(), ServerTransport::Http(remote))
         }

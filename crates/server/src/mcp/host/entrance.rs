@@ -45,28 +45,21 @@ impl HostEntrance {
     pub(super) fn let_in<B>(&self, request: &Request<B>) -> Result<RoomVisit, EntranceRefusal> {
         let headers = request.headers();
         if !self.is_meant(request) {
-            return Err(EntranceRefusal(
-                StatusCode::FORBIDDEN,
-                "the `Host` header is not one of the \
-            server's names",
-            ));
+            let text = "the `Host` header is not one of the server's names";
+            return Err(EntranceRefusal(StatusCode::FORBIDDEN, text));
         }
         let origin = headers.get(header::ORIGIN);
         if origin.is_some_and(|origin| !self.is_own_origin(origin)) {
-            return Err(EntranceRefusal(
-                StatusCode::FORBIDDEN,
-                "web pages may not use this server",
-            ));
+            let text = "web pages may not use this server";
+            return Err(EntranceRefusal(StatusCode::FORBIDDEN, text));
         }
         let name = request.uri().path().strip_prefix(Self::PREFIX);
         let Some(visit) = name.and_then(|name| self.rooms.visit(name)) else {
             return Err(EntranceRefusal(StatusCode::NOT_FOUND, "not found"));
         };
         if !bearer(headers).is_some_and(|bearer| visit.is_for(bearer)) {
-            return Err(EntranceRefusal(
-                StatusCode::UNAUTHORIZED,
-                "the bearer token is missing or wrong",
-            ));
+            let text = "the bearer token is missing or wrong";
+            return Err(EntranceRefusal(StatusCode::UNAUTHORIZED, text));
         }
         Ok(visit)
     }

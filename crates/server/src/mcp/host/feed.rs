@@ -43,6 +43,20 @@ impl Feed {
         Arc::new(Self(Mutex::new(FeedInner { log, reader: 0, waker: None })))
     }
 
+    /// The body of a stream with one message, or none.
+    pub(super) fn complete(
+        log: Log,
+        message: Option<&[u8]>,
+        over: &CancellationToken,
+    ) -> EventBody {
+        let feed = Self::new(log);
+        if let Some(message) = message {
+            feed.say(message);
+        }
+        feed.end();
+        feed.body(0, over.clone())
+    }
+
     pub(super) fn say(&self, message: &[u8]) {
         self.change(|inner| inner.log.say(message));
     }

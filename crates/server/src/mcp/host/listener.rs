@@ -1,18 +1,8 @@
 //! The listener, and the connections to it.
 
-use std::{
-    convert::Infallible,
-    io,
-    net::Ipv4Addr,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{convert::Infallible, io, net::Ipv4Addr, sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use http::{HeaderValue, Response, header};
-use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -141,30 +131,12 @@ fn closing(mut response: Response<HostBody>) -> Response<HostBody> {
 
 /// The connection is busy until all of the response is sent.
 fn held(response: Response<HostBody>, busy: BusyCaller) -> Response<HostBody> {
-    response.map(|body| BusyBody { body, _busy: busy }.boxed_unsync())
-}
-
-struct BusyBody {
-    body: HostBody,
-    _busy: BusyCaller,
-}
-
-impl http_body::Body for BusyBody {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
+    response.map(|body| {
+        // The closure is dropped with the body.
+        let unchanged = move |error| {
+            let _ = &busy;
+            error
+        };
+        body.map_err(unchanged).boxed_unsync()
+    })
 }

@@ -21,14 +21,13 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::RoomEvent;
+use crate::keys::KeyHash;
 
 /// Calls that wait at once.
 pub(super) const CALLS: usize = 64;
 
 /// Every call has up to two events: that it came, and that its caller left.
 const EVENTS: usize = 2 * CALLS;
-
-type KeyHash = [u8; 32];
 
 pub(super) struct RoomState {
     server: Server,

@@ -182,10 +182,8 @@ impl RoomVisit {
         }
         let mut response = match served.inside.server().answer(greeting) {
             Answer::Message { message, .. } | Answer::Tools(message) => {
-                let feed = Feed::new(Log::of_session());
-                feed.say(&message);
-                feed.end();
-                feed.body(0, served.cut.clone()).counted(self.counted).response()
+                let body = Feed::complete(Log::of_session(), Some(&message), &served.cut);
+                body.counted(self.counted).response()
             }
             Answer::Call(_) => taken(),
         };
@@ -223,10 +221,8 @@ impl RoomVisit {
             }
             Answer::Tools(message) if accepted == Accepted::Json => return json(200, message),
             Answer::Message { message, .. } | Answer::Tools(message) => {
-                let feed = Feed::new(Log::plain());
-                feed.say(&message);
-                feed.end();
-                return feed.body(0, served.cut.clone()).counted(self.counted).response();
+                let body = Feed::complete(Log::plain(), Some(&message), &served.cut);
+                return body.counted(self.counted).response();
             }
             Answer::Call(call) => call,
         };
@@ -263,9 +259,7 @@ impl RoomVisit {
         let last = last.to_str().ok().and_then(EventId::read);
         let body = last.and_then(|last| session.resume(last)).unwrap_or_else(|| {
             // An error would make the client ask for the same again and again.
-            let feed = Feed::new(Log::plain());
-            feed.end();
-            feed.body(0, self.served.cut.clone())
+            Feed::complete(Log::plain(), None, &self.served.cut)
         });
         Ok(body.counted(self.counted).response())
     }

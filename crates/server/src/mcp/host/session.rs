@@ -47,10 +47,7 @@ impl HostSession {
 
     /// The stream of a request that is answered already.
     pub(super) fn answered(&self, message: &[u8]) -> EventBody {
-        let feed = Feed::new(Log::numbered(self.number()));
-        feed.say(message);
-        feed.end();
-        feed.body(0, self.over.clone())
+        Feed::complete(Log::numbered(self.number()), Some(message), &self.over)
     }
 
     /// The stream of a new call. The call continues when the stream is lost.

@@ -73,10 +73,10 @@ pub(super) async fn dial(
             Poll::Ready(Ok(())) if !host.is_tls() => {
                 Poll::Ready(Err(DialError::NotH2("it closed the connection".to_owned())))
             }
-            Poll::Ready(Ok(())) => Poll::Ready(Err(DialError::Failed(format!(
-                "{host}: closed the connection \
-                                                           immediately"
-            )))),
+            Poll::Ready(Ok(())) => {
+                let text = format!("{host}: closed the connection immediately");
+                Poll::Ready(Err(DialError::Failed(text)))
+            }
             Poll::Ready(Err(error)) => Poll::Ready(Err(not_h2(host, &error))),
             Poll::Pending if connection.max_concurrent_send_streams() > 0 => Poll::Ready(Ok(())),
             Poll::Pending => Poll::Pending,

@@ -14,7 +14,7 @@ use tracing::debug;
 use super::Task;
 use crate::{
     driver::LinkPeer,
-    mcp::bridge::{BridgedTools, ToolOutput},
+    mcp::bridge::{OfferedTools, ToolOutput},
     session::{
         hub::millis_since,
         visit::{Resume, Visit},
@@ -26,14 +26,14 @@ type Execution = Pin<Box<dyn Future<Output = ToolResult> + Send>>;
 /// What a turn has to know to execute tools.
 #[derive(Debug)]
 pub(crate) struct Bridged {
-    offer: Arc<BridgedTools>,
+    offer: Arc<OfferedTools>,
     running: FuturesUnordered<Execution>,
     /// Brings the client's results, and waits for ours.
     waiting: Option<Box<Resume>>,
 }
 
 impl Bridged {
-    pub(crate) fn new(offer: BridgedTools) -> Self {
+    pub(crate) fn new(offer: OfferedTools) -> Self {
         Self { offer: Arc::new(offer), running: FuturesUnordered::new(), waiting: None }
     }
 

@@ -182,7 +182,7 @@ async fn hanging_renewal_does_not_block_turns_for_ever() {
     let tokens = AccessTokens::own_at(bench.file(), silent(&bench), bench.wall(), &bench.tasks);
     let began = Instant::now();
     assert_eq!(text(tokens.current().await), short);
-    assert_eq!(began.elapsed(), Duration::ZERO, "as long as it is good nobody waits");
+    assert_eq!(began.elapsed(), Duration::ZERO, "no request waits while the token is valid");
     tokio::time::sleep(Duration::from_secs(200)).await;
     let began = Instant::now();
     let (one, two) = tokio::join!(tokens.current(), tokens.current());

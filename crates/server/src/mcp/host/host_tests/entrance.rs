@@ -340,7 +340,7 @@ async fn listener_ends_with_the_program() {
 #[tokio::test]
 async fn first_room_starts_the_only_listener() {
     let tasks = Tasks::new();
-    let host = Host::new(&tasks, 8);
+    let host = ToolHost::new(&tasks, 8);
     assert!(tasks.is_empty() && host.port.get().is_none());
     let mut rooms = Vec::new();
     for _ in 0..ROOMS {

@@ -155,7 +155,7 @@ async fn closed_connection_without_a_session_drops_the_call() {
     let request = house.post("application/json", None, &call(2, "a"));
     let entrance = HostEntrance::new(&house.host.rooms, house.host.port.get().copied().unwrap());
     tokio::select! {
-        _ = entrance.answer(request) => panic!("nobody answered"),
+        _ = entrance.answer(request) => panic!("the call was not answered"),
         asked = house.call() => assert_eq!(asked.id, 2),
     }
     assert_eq!(house.event().await, RoomEvent::Dropped(2));
