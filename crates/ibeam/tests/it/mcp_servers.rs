@@ -21,7 +21,7 @@ use ibeam_server::{
     mcp::{
         bridge::Bridge,
         config::{ServerProgram, ServerSpec, ServerTransport},
-        servers::{Server, ServerState as Standing},
+        servers::{BridgedServer, ServerState as Standing},
     },
     tasks::Tasks,
 };
@@ -76,7 +76,7 @@ impl Desk {
         Self { bridge: Bridge::started(vec![spec], &config, &tasks), tasks }
     }
 
-    fn server(&self) -> &Server {
+    fn server(&self) -> &BridgedServer {
         &self.bridge.servers()[0]
     }
 
