@@ -32,7 +32,7 @@ fn jitter_moves_the_wait_between_half_and_whole() {
 }
 
 #[test]
-fn the_backends_word_counts_as_long_as_it_is_short() {
+fn short_retry_after_is_honoured() {
     let backoff = Backoff::default();
     assert_eq!(backoff.delay(0, 0.0, Some(ms(3000))), Some(ms(3000)));
     assert_eq!(backoff.delay(2, 1.0, Some(ms(10))), Some(ms(2000)));
@@ -87,7 +87,7 @@ fn the_retries_of_a_conversation_do_not_multiply() {
 }
 
 #[test]
-fn a_minute_later_there_are_retries_again() {
+fn retries_are_available_again_after_a_minute() {
     let mut budget = RetryBudget::default();
     budget.failed(7, 2, Millis(1_000));
     budget.failed(7, 1, Millis(50_000));

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn an_answer_without_end_is_told_and_not_kept() {
+fn endless_answer_is_passed_on_but_not_stored() {
     let mut answer = Answer::default();
     let piece = "ä".repeat(KEPT / 8 + 1);
     for _ in 0..16 {
@@ -19,7 +19,7 @@ fn an_answer_without_end_is_told_and_not_kept() {
 }
 
 #[test]
-fn a_long_text_is_several_events() {
+fn long_text_is_split_into_several_events() {
     let long = "\u{1}ä".repeat(EVENT_TEXT);
     let mut answer = Answer::default();
     answer.started();

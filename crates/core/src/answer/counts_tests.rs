@@ -17,7 +17,7 @@ fn tell_thoughts(counts: &mut Counts, thoughts: usize, bytes: usize) -> Usage {
 }
 
 #[test]
-fn the_outputs_of_legs_add_up_to_the_runs() {
+fn output_of_the_legs_adds_up_to_the_output_of_the_run() {
     let mut counts = Counts::default();
     counts.output_tokens(30);
     counts.context_tokens(130);
@@ -39,7 +39,7 @@ fn the_outputs_of_legs_add_up_to_the_runs() {
 }
 
 #[test]
-fn what_an_estimate_told_is_not_told_again() {
+fn estimated_output_is_not_reported_twice() {
     let mut counts = Counts::default();
     assert_eq!(counts.usage(0, 0), None, "nobody counted");
     counts.note_told(20, 0);
@@ -49,7 +49,7 @@ fn what_an_estimate_told_is_not_told_again() {
 }
 
 #[test]
-fn a_backend_that_counts_since_the_last_results_is_believed() {
+fn backend_counts_since_the_last_results_are_used() {
     let mut counts = Counts::default();
     counts.note_told(300, 0);
     counts = counts.next_leg();
@@ -59,7 +59,7 @@ fn a_backend_that_counts_since_the_last_results_is_believed() {
 }
 
 #[test]
-fn a_prompt_has_its_cached_part_in_it() {
+fn input_includes_the_cached_tokens() {
     let mut counts = Counts::default();
     let cached =
         |input| RunTokens { cache_read: Some(60), cache_write: Some(5), ..ended(input, 1) };
@@ -72,7 +72,7 @@ fn a_prompt_has_its_cached_part_in_it() {
 }
 
 #[test]
-fn what_is_not_said_comes_from_the_running_counters() {
+fn missing_totals_come_from_the_running_counters() {
     let mut counts = Counts::default();
     counts.output_tokens(7);
     counts.context_tokens(50);
@@ -94,7 +94,7 @@ fn reasoning_is_part_of_the_output() {
 }
 
 #[test]
-fn a_context_of_an_earlier_leg_says_nothing() {
+fn context_size_of_an_earlier_leg_is_ignored() {
     let mut counts = Counts::default();
     counts.output_tokens(10);
     counts.context_tokens(100);
@@ -105,7 +105,7 @@ fn a_context_of_an_earlier_leg_says_nothing() {
 }
 
 #[test]
-fn reasoning_is_told_where_it_was_delivered() {
+fn reasoning_tokens_belong_to_the_leg_that_showed_them() {
     let run = RunTokens { reasoning: Some(20), ..ended(300, 50) };
     let first = |counts: &mut Counts| {
         counts.output_tokens(30);

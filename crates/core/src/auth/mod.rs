@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_secret_is_shown() {
+    fn debug_output_has_no_secrets() {
         let request = AuthRequest {
             body: Some(SecretString::from("hidden")),
             path: SecretString::from("/auth/poll?verifier=hidden"),

@@ -56,7 +56,7 @@ impl Bench {
 }
 
 #[test]
-fn each_form_has_its_own_shape() {
+fn each_form_sends_its_own_request() {
     let mut bench = Bench::new();
     let exchange = bench.ask();
     assert_eq!(exchange.bearer.unwrap().expose_secret(), "old");
@@ -77,7 +77,7 @@ fn each_form_has_its_own_shape() {
 }
 
 #[test]
-fn the_first_form_that_gives_tokens_is_enough() {
+fn first_form_with_tokens_ends_the_refresh() {
     let mut bench = Bench::new();
     bench.answer(200, TOKENS);
     let grant = bench.end().unwrap();
@@ -153,7 +153,7 @@ fn server_errors_are_not_rejections() {
 }
 
 #[test]
-fn a_form_that_refused_is_not_asked_again() {
+fn refused_form_is_not_tried_again() {
     let mut bench = Bench::new();
     bench.answer(401, "");
     bench.answer(503, "");
@@ -181,7 +181,7 @@ fn unreachable_service_is_not_tried_with_other_forms() {
 }
 
 #[test]
-fn a_wait_is_honoured_unless_it_is_too_long() {
+fn retry_after_is_honoured_unless_too_long() {
     for (seconds, waits) in [(9, true), (3600, false)] {
         let mut bench = Bench::new();
         bench.ask();
@@ -232,7 +232,7 @@ fn connection_loss_between_two_forms() {
 }
 
 #[test]
-fn a_refresh_token_is_replaced_where_the_answer_has_one() {
+fn refresh_token_is_replaced_if_the_answer_has_one() {
     for (body, next) in [
         (r#"{"accessToken":"new","refreshToken":"next"}"#, Some("next")),
         // The same token for both, as some answers have it.
@@ -252,7 +252,7 @@ fn a_refresh_token_is_replaced_where_the_answer_has_one() {
 }
 
 #[test]
-fn a_key_is_only_exchanged() {
+fn api_key_is_only_exchanged() {
     let key = || Proof::ApiKey(SecretString::from("crsr_x"));
     let mut bench = Bench::with(key());
     let request = bench.ask();

@@ -8,7 +8,7 @@ fn number(id: i64) -> Id {
 }
 
 #[test]
-fn requests_and_notifications_differ_by_their_id() {
+fn notification_is_a_request_without_id() {
     let request = parse(br#"{"jsonrpc":"2.0","id":"a\n1","method":"m","params":{"x":1}}"#);
     let Some(Message::Request { id, method, params }) = request else { panic!("no request") };
     assert_eq!((id, method.as_str()), (Id::Text("a\n1".to_owned()), "m"));
@@ -21,7 +21,7 @@ fn requests_and_notifications_differ_by_their_id() {
 }
 
 #[test]
-fn an_answer_may_be_empty_and_its_id_a_string() {
+fn response_may_be_empty_and_have_a_string_id() {
     for (line, result) in [
         (r#"{"id":7,"result":{"a":1}}"#, Some(r#"{"a":1}"#)),
         (r#"{"id":"7","result":null}"#, None),
@@ -65,7 +65,7 @@ fn error_messages_of_any_shape_are_kept() {
 }
 
 #[test]
-fn noise_is_not_a_message() {
+fn lines_that_are_not_messages_are_ignored() {
     for line in [
         "",
         "hello",
@@ -81,7 +81,7 @@ fn noise_is_not_a_message() {
 }
 
 #[test]
-fn what_is_written_is_one_line_of_json() {
+fn every_message_is_written_as_one_line_of_json() {
     let value = |line: Bytes| -> Value {
         assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
         assert!(line.ends_with(b"\n"));
@@ -108,7 +108,7 @@ fn what_is_written_is_one_line_of_json() {
 
 proptest! {
     #[test]
-    fn an_id_comes_back_as_it_was_sent(number in any::<i64>(), words in any::<String>()) {
+    fn response_repeats_the_request_id(number in any::<i64>(), words in any::<String>()) {
         for id in [Id::Number(number.into()), Id::Text(words)] {
             let line = result(&id, &Value::Null);
             let Some(Message::Response { id: Some(back), .. }) = parse(&line) else {

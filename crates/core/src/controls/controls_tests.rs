@@ -253,7 +253,7 @@ fn text_before_a_call_obeys_the_limits() {
 }
 
 #[test]
-fn a_second_answer_that_calls_has_its_own_tokens() {
+fn repaired_answer_with_a_call_has_its_own_tokens() {
     let tools = json!([{ "type": "function", "function": { "name": "bash" } }]);
     let mut leg = controls(&json!({ "tools": tools, "response_format": number() }));
     let usage = |input| Usage { input, source: UsageSource::Backend, ..Usage::default() };
@@ -298,7 +298,7 @@ fn prompt_states_the_format_and_invalid_schemas_are_refused() {
 }
 
 #[test]
-fn sequences_have_limits() {
+fn stop_sequences_are_limited() {
     for (stop, param) in
         [(vec!["a".to_owned(); 17], "stop"), (vec!["a".to_owned(), "b".repeat(2000)], "stop[1]")]
     {

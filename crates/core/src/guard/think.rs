@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn leaked_thinking_is_told_from_talk_about_it() {
+    fn leaked_thinking_is_separated_from_text_about_tags() {
         for (answer, text, reasoning) in [
             ("plain", "plain", ""),
             ("<think>hm</think>yes", "yes", "hm"),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn text_does_not_wait_longer_than_a_tag() {
+    fn text_is_held_back_only_while_a_tag_is_possible() {
         let (mut tags, mut out) = (ThinkTags::default(), Vec::new());
         tags.push("<thi".to_owned(), &mut out);
         assert_eq!(out, []);

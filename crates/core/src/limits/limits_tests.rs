@@ -22,7 +22,7 @@ fn verdicts(gate: &mut Gate) -> Vec<(Owner, Verdict)> {
 }
 
 #[test]
-fn places_are_given_until_there_are_none() {
+fn slots_are_given_until_the_queue_is_full() {
     let mut gate = gate(2, 0, 1);
     assert_eq!(gate.ask(A, Quota::alone(100), Kind::New), Answer::Enter);
     assert_eq!(gate.ask(B, Quota::alone(100), Kind::New), Answer::Enter);
@@ -39,7 +39,7 @@ fn places_are_given_until_there_are_none() {
 }
 
 #[test]
-fn owners_take_turns_however_many_requests_one_has() {
+fn owners_take_turns_in_the_queue() {
     let mut gate = gate(1, 0, 100);
     assert_eq!(gate.ask(A, Quota::alone(100), Kind::New), Answer::Enter);
     for owner in [A, A, A, B, B, C] {
@@ -58,7 +58,7 @@ fn owners_take_turns_however_many_requests_one_has() {
 }
 
 #[test]
-fn an_owner_at_its_limit_holds_nobody_else_up() {
+fn owner_at_its_limit_does_not_block_others() {
     let mut gate = gate(3, 0, 10);
     assert_eq!(gate.ask(A, Quota::alone(1), Kind::New), Answer::Enter);
     let Answer::Wait(second) = gate.ask(A, Quota::alone(1), Kind::New) else {
@@ -76,7 +76,7 @@ fn an_owner_at_its_limit_holds_nobody_else_up() {
 }
 
 #[test]
-fn results_use_the_reserve_and_no_limit_of_an_owner_holds_them_up() {
+fn results_use_the_reserve_and_ignore_owner_limits() {
     let mut gate = gate(2, 1, 10);
     assert_eq!(gate.ask(A, Quota::alone(1), Kind::New), Answer::Enter);
     assert_eq!(gate.ask(A, Quota::alone(1), Kind::Results), Answer::Enter, "beyond its limit");
@@ -92,7 +92,7 @@ fn results_use_the_reserve_and_no_limit_of_an_owner_holds_them_up() {
 }
 
 #[test]
-fn a_full_queue_of_new_turns_refuses_no_results() {
+fn results_are_queued_when_the_queue_for_new_turns_is_full() {
     let mut gate = gate(1, 0, 1);
     assert_eq!(gate.ask(A, Quota::alone(9), Kind::New), Answer::Enter);
     wait(&mut gate, A, Kind::New);
@@ -101,7 +101,7 @@ fn a_full_queue_of_new_turns_refuses_no_results() {
 }
 
 #[test]
-fn a_crowd_makes_room_for_others() {
+fn newest_request_of_the_largest_owner_is_dropped() {
     let mut gate = gate(1, 0, 4);
     assert_eq!(gate.ask(A, Quota::alone(9), Kind::New), Answer::Enter);
     let tickets: Vec<Ticket> = (0..4).map(|_| wait(&mut gate, A, Kind::New)).collect();
@@ -115,7 +115,7 @@ fn a_crowd_makes_room_for_others() {
 }
 
 #[test]
-fn who_gives_up_is_forgotten() {
+fn abandoned_requests_leave_the_queue() {
     let mut gate = gate(1, 0, 4);
     assert_eq!(gate.ask(A, Quota::alone(9), Kind::New), Answer::Enter);
     let (first, second) = (wait(&mut gate, B, Kind::New), wait(&mut gate, C, Kind::New));
@@ -126,7 +126,7 @@ fn who_gives_up_is_forgotten() {
 }
 
 #[test]
-fn a_turn_that_runs_anyway_is_counted() {
+fn turns_that_bypass_the_queue_are_counted() {
     let mut gate = gate(1, 0, 4);
     gate.enter(A);
     gate.enter(A);
@@ -216,7 +216,7 @@ fn op() -> impl Strategy<Value = Op> {
 proptest! {
     /// Limits hold, nothing is lost, and no place stays free while someone could have it.
     #[test]
-    fn the_rules_hold_whatever_happens(
+    fn limits_hold_for_any_sequence_of_operations(
         ops in prop::collection::vec(op(), 1..200),
         assured in prop_oneof![Just(0), Just(1), Just(usize::MAX)],
     ) {

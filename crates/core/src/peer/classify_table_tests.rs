@@ -105,7 +105,7 @@ fn every_kind_is_as_documented() {
 }
 
 #[test]
-fn a_429_is_what_its_words_say() {
+fn a_429_is_classified_by_its_message() {
     for (words, cells) in rows("Cursor's words") {
         let [words] = &words[..] else { panic!("{words:?}") };
         let [status, openai_type, code, says] = &cells[..] else { panic!("{cells:?}") };

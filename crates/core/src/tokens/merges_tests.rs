@@ -25,7 +25,7 @@ fn ordinary(bpe: &CoreBPE) -> Vec<(u32, Vec<u8>)> {
 }
 
 #[test]
-fn vocabularies_are_those_of_tiktoken() {
+fn vocabularies_equal_tiktokens() {
     for (name, packed, bpe) in vocabularies() {
         let ours: Vec<_> =
             (0..).zip(Tokens::unpack(packed).unwrap().iter().map(<[u8]>::to_vec)).collect();

@@ -237,7 +237,7 @@ fn nearly_json() -> impl Strategy<Value = String> {
 proptest! {
     /// The parser that reads the whole is the oracle for the one that reads it as it comes.
     #[test]
-    fn the_same_texts_are_json(text in nearly_json(), cut in any::<prop::sample::Index>()) {
+    fn incremental_parser_accepts_the_same_texts_as_serde(text in nearly_json(), cut in any::<prop::sample::Index>()) {
         let at = text.floor_char_boundary(cut.index(text.len() + 1));
         let whole = serde_json::from_str::<Value>(&text);
         let (seen, result) = run(schema(&json!({})), &[&text[..at], &text[at..]]);

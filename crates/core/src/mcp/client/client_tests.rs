@@ -19,7 +19,7 @@ fn receive(client: &mut Client, message: &Value) -> Incoming {
 }
 
 #[test]
-fn requests_are_numbered_and_written() {
+fn requests_are_numbered() {
     let mut client = Client::default();
     let arguments = raw(&json!({ "a": 1 }));
     for (ask, expected) in [
@@ -50,7 +50,7 @@ fn requests_are_numbered_and_written() {
 }
 
 #[test]
-fn an_answer_finds_its_request_once() {
+fn answer_is_matched_to_its_request_once() {
     let mut client = Client::default();
     let (one, _) = client.ask(Ask::Ping);
     let (two, _) = client.ask(Ask::Ping);
@@ -72,7 +72,7 @@ fn an_answer_finds_its_request_once() {
 }
 
 #[test]
-fn a_request_is_cancelled_only_while_it_is_unanswered() {
+fn only_unanswered_requests_are_cancelled() {
     let mut client = Client::default();
     let (id, _) = client.ask(Ask::Ping);
     let cancelled = value(&client.give_up(id).unwrap());
@@ -84,7 +84,7 @@ fn a_request_is_cancelled_only_while_it_is_unanswered() {
 }
 
 #[test]
-fn what_the_server_asks_for_is_answered() {
+fn requests_of_the_server_are_answered() {
     let mut client = Client::default();
     for (method, expected) in [
         ("ping", json!({ "jsonrpc": "2.0", "id": "s1", "result": {} })),
@@ -109,7 +109,7 @@ fn what_the_server_asks_for_is_answered() {
 }
 
 #[test]
-fn a_greeting_says_the_version_and_whether_there_are_tools() {
+fn initialize_result_has_the_version_and_the_tools_capability() {
     let read = |value: Value| Greeting::read(&raw(&value));
     let greeting = |version: &str, tools| Greeting { version: version.to_owned(), tools };
     let plain = json!({ "protocolVersion": "2024-11-05", "capabilities": { "tools": {} } });
@@ -122,7 +122,7 @@ fn a_greeting_says_the_version_and_whether_there_are_tools() {
 }
 
 #[test]
-fn a_handshake_ends_with_a_greeting_or_an_error() {
+fn handshake_ends_with_a_result_or_an_error() {
     let (mut handshake, message) = Handshake::new("1");
     assert_eq!(value(&message)["id"], json!(0));
     assert!(handshake.receive(br#"{"method":"notifications/message"}"#).is_none());
@@ -141,7 +141,7 @@ fn a_handshake_ends_with_a_greeting_or_an_error() {
 }
 
 #[test]
-fn pages_are_collected() {
+fn tool_pages_are_collected() {
     let mut listing = Listing::default();
     let schema = json!({ "type": "object", "a": 1 });
     let page = json!({
@@ -164,7 +164,7 @@ fn pages_are_collected() {
 }
 
 #[test]
-fn a_list_without_end_is_cut() {
+fn endless_tool_list_is_cut() {
     let mut listing = Listing::default();
     let page = raw(&json!({ "tools": [], "nextCursor": "again" }));
     for _ in 1..MAX_PAGES {

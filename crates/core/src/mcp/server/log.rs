@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_comes_back_gets_the_rest() {
+    fn reconnecting_reader_gets_the_missed_events() {
         let mut log = Log::numbered(3);
         assert_eq!(text(log.read(0)), "data: \nid: 0/3\nretry: 3000\n\n");
         assert_eq!(log.read(1), Read::Wait);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_events_are_read() {
+    fn event_ids_are_parsed() {
         let id = |index, stream| Some(EventId { index, stream });
         assert_eq!(EventId::read("4/17"), id(4, Some(17)));
         assert_eq!(EventId::read("0"), id(0, None));

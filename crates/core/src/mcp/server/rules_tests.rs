@@ -33,7 +33,7 @@ fn meta(version: &str) -> Value {
 }
 
 #[test]
-fn older_versions_belong_to_sessions() {
+fn older_versions_need_a_session() {
     let list = message("tools/list", &json!({}));
     for version in [None, Some("2024-11-05"), Some("2025-03-26"), Some("2025-11-25")] {
         let headers = headers(version, &[], &[]);
@@ -46,7 +46,7 @@ fn older_versions_belong_to_sessions() {
 }
 
 #[test]
-fn a_greeting_begins_a_session_whatever_it_asks_for() {
+fn initialize_always_begins_a_session() {
     for version in ["2025-06-18", "2026-07-28", "2099-01-01"] {
         let hello = message("initialize", &json!({ "protocolVersion": version }));
         assert_eq!(check(&headers(None, &[], &[]), &hello), Ok(Lifecycle::Session));
@@ -65,7 +65,7 @@ fn a_greeting_begins_a_session_whatever_it_asks_for() {
 }
 
 #[test]
-fn the_newest_version_is_named_twice() {
+fn newest_version_must_be_in_header_and_message() {
     let list = message("tools/list", &meta("2026-07-28"));
     let newest = |method: &[&str], name: &[&str]| headers(Some("2026-07-28"), method, name);
     assert_eq!(check(&newest(&["tools/list"], &[]), &list), Ok(Lifecycle::Alone));
@@ -82,7 +82,7 @@ fn the_newest_version_is_named_twice() {
 }
 
 #[test]
-fn headers_for_proxies_agree_with_the_message() {
+fn method_and_name_headers_must_match_the_message() {
     let newest = |method: &[&str], name: &[&str]| headers(Some("2026-07-28"), method, name);
     let mut params = meta("2026-07-28");
     params["name"] = json!("l\u{f6}ok");

@@ -38,7 +38,7 @@ fn stateless() -> Value {
 }
 
 #[test]
-fn a_greeting_negotiates_the_version() {
+fn initialize_negotiates_the_version() {
     for (asked, given) in
         [("2024-11-05", "2024-11-05"), ("2025-06-18", "2025-06-18"), ("2026-07-28", "2025-11-25")]
     {
@@ -56,7 +56,7 @@ fn a_greeting_negotiates_the_version() {
 }
 
 #[test]
-fn what_there_is_not_is_an_empty_list_or_unknown() {
+fn unsupported_lists_are_empty_and_other_methods_unknown() {
     for (method, result) in [
         ("ping", json!({})),
         ("resources/list", json!({ "resources": [] })),
@@ -80,7 +80,7 @@ fn what_there_is_not_is_an_empty_list_or_unknown() {
 }
 
 #[test]
-fn requests_without_a_session_say_who_they_are() {
+fn stateless_requests_name_their_version_and_client() {
     let (message, status) = answered("server/discover", &json!({ "_meta": stateless() }));
     assert_eq!(status, 200);
     assert_eq!(
@@ -132,7 +132,7 @@ fn called(params: &Value) -> Answer {
 }
 
 #[test]
-fn only_a_tool_of_the_list_is_called() {
+fn only_listed_tools_can_be_called() {
     for (params, text) in [
         (json!({ "name": "other" }), "unknown tool: other"),
         (json!({}), "`name` is missing"),
@@ -156,7 +156,7 @@ fn value(message: &Bytes) -> Value {
 }
 
 #[test]
-fn results_have_texts_images_and_their_mark() {
+fn results_have_texts_images_and_the_error_flag() {
     let data = Bytes::from_static(&[1, 2, 255]);
     let image = Image { source: ImageSource::Inline { mime: "image/png".to_owned(), data } };
     let content = vec![ToolContent::Text("two".to_owned()), ToolContent::Image(image)];
@@ -195,7 +195,7 @@ fn progress_is_reported_under_the_callers_token() {
 }
 
 #[test]
-fn a_cancellation_names_its_request() {
+fn cancellation_names_its_request() {
     let read = |message: Value| {
         let text = message.to_string();
         match Inbound::read(text.as_bytes()) {

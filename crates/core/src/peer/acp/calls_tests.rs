@@ -15,7 +15,7 @@ fn hosted() -> Value {
 }
 
 #[test]
-fn own_deeds_are_told_in_one_line() {
+fn own_tool_calls_are_one_line_of_reasoning() {
     let mut calls = Calls::default();
     let call =
         json!({"toolCallId": "a\n1", "kind": "execute", "title": "`ls`\n-l", "status": "pending"});
@@ -41,7 +41,7 @@ fn a_long_title_is_cut() {
 }
 
 #[test]
-fn calls_of_the_client_are_announced_once() {
+fn hosted_call_is_announced_once() {
     let mut calls = Calls::default();
     let named = json!({"toolCallId": "a", "kind": "other", "rawInput": hosted()});
     assert_eq!(calls.begin(&raw(&named)), Heard::Announced);
@@ -54,7 +54,7 @@ fn calls_of_the_client_are_announced_once() {
 }
 
 #[test]
-fn who_is_called_may_come_later() {
+fn called_tool_may_be_named_in_an_update() {
     let begun = json!({"toolCallId": "a", "kind": "other", "title": "MCP: tool", "rawInput": {}, "status": "pending"});
     let update = |more: Value| {
         let mut update = json!({"toolCallId": "a"});
@@ -79,7 +79,7 @@ fn who_is_called_may_come_later() {
 }
 
 #[test]
-fn what_is_remembered_is_bounded() {
+fn number_of_open_calls_is_limited() {
     let mut calls = Calls::default();
     for id in 0..CALLS + 10 {
         calls.begin(&raw(&json!({"toolCallId": id.to_string(), "rawInput": hosted()})));

@@ -39,7 +39,7 @@ fn transcript() -> Vec<u8> {
 }
 
 #[test]
-fn the_transcript_is_a_good_run() {
+fn transcript_is_a_complete_run() {
     let (sent, heard) = played(&[&transcript()]);
     assert_eq!(sent.len(), 5, "{sent:?}");
     assert_eq!(sent[4], "\"release\"");
@@ -57,7 +57,7 @@ fn the_transcript_is_a_good_run() {
 
 proptest! {
     #[test]
-    fn it_does_not_matter_where_the_output_is_cut(cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12)) {
+    fn any_split_of_the_output_gives_the_same_run(cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12)) {
         let whole = transcript();
         let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(whole.len())).collect();
         places.sort_unstable();
@@ -72,7 +72,7 @@ proptest! {
     }
 
     #[test]
-    fn there_is_one_end_whatever_comes(
+    fn any_input_gives_exactly_one_ending(
         lines in prop::collection::vec(prop::sample::select(lines()), 0..20),
         cancel in prop::option::of(0_usize..20),
     ) {

@@ -36,7 +36,7 @@ const FOREIGN: &str =
     r#"{"toolCallId":"f","rawInput":{"providerIdentifier":"files","toolName":"x","args":{}}}"#;
 
 #[test]
-fn who_may_do_what() {
+fn permission_depends_on_tool_and_policy() {
     let calls = Calls::default();
     let hosted: Value = serde_json::from_str(HOSTED).unwrap();
     let foreign: Value = serde_json::from_str(FOREIGN).unwrap();
@@ -64,7 +64,7 @@ fn who_may_do_what() {
 }
 
 #[test]
-fn a_call_is_known_by_what_was_said_of_it_before() {
+fn permission_uses_what_earlier_updates_said() {
     let mut calls = Calls::default();
     calls.begin(&raw(&serde_json::from_str(HOSTED).unwrap()));
     calls.begin(&raw(&serde_json::from_str(FOREIGN).unwrap()));
@@ -75,7 +75,7 @@ fn a_call_is_known_by_what_was_said_of_it_before() {
 }
 
 #[test]
-fn what_is_offered_decides_how_it_is_said() {
+fn permission_answer_uses_an_offered_option() {
     let calls = Calls::default();
     let hosted: Value = serde_json::from_str(HOSTED).unwrap();
     let own = json!({"toolCallId": "k", "kind": "execute"});
@@ -92,7 +92,7 @@ fn what_is_offered_decides_how_it_is_said() {
 }
 
 #[test]
-fn nothing_is_allowed_once_it_is_cancelled() {
+fn permissions_are_refused_after_a_cancel() {
     let params = raw(&json!({"toolCall": {}, "options": all()}));
     let id = Id::Number(1.into());
     let policy = Policy { own_tools: true };

@@ -19,7 +19,7 @@ fn option(values: &Value) -> Value {
 }
 
 #[test]
-fn models_are_read_from_either_list() {
+fn models_are_read_from_both_formats() {
     let values = json!([{"value": "a[fast=true]", "name": "A"}, {"value": "b"}, 7, {"value": 8}]);
     let expected = Offer {
         option: "llm".to_owned(),
@@ -67,14 +67,14 @@ fn the_closest_model_is_chosen() {
 }
 
 #[test]
-fn without_a_list_nothing_is_set() {
+fn no_model_is_set_without_a_list() {
     assert_eq!(offer(&json!({})).choose("anything"), Ok(Choice::Stay));
     let one = offer(&json!({"models": {"availableModels": [{"modelId": "a"}]}}));
     assert_eq!(one.choose("auto"), Ok(Choice::Stay), "left to the agent");
 }
 
 #[test]
-fn a_long_list_is_not_told_whole() {
+fn error_names_at_most_forty_models() {
     let values: Vec<Value> = (0..100).map(|n| json!({"value": format!("m{n}")})).collect();
     let error = offer(&option(&json!(values))).choose("x").unwrap_err();
     assert!(error.message.contains("m39") && !error.message.contains("m40"), "{error}");

@@ -114,7 +114,7 @@ fn text(words: &str) -> Heard {
 }
 
 #[test]
-fn a_whole_run_from_the_greeting_to_the_release() {
+fn complete_run_from_initialize_to_release() {
     let host = HostAddress {
         url: "http://127.0.0.1:1/mcp/x".to_owned(),
         bearer: SecretString::from(BEARER),
@@ -193,7 +193,7 @@ fn a_whole_run_from_the_greeting_to_the_release() {
 }
 
 #[test]
-fn the_bearer_is_in_no_debug_output() {
+fn debug_output_has_neither_bearer_nor_prompt() {
     let host = HostAddress { url: "http://h".to_owned(), bearer: SecretString::from(BEARER) };
     let ready = Ready { host: Some(host), ..greeted() };
     let mut run = Run::begin(&ready, &asking("a secret question"));
@@ -206,7 +206,7 @@ fn the_bearer_is_in_no_debug_output() {
 }
 
 #[test]
-fn without_a_host_or_http_there_is_no_server() {
+fn no_mcp_server_without_host_or_http_support() {
     let mut run = Run::begin(&greeted(), &asking("x"));
     assert_eq!(run.one()["params"], json!({"cwd": "/w", "mcpServers": []}));
 
@@ -219,7 +219,7 @@ fn without_a_host_or_http_there_is_no_server() {
 }
 
 #[test]
-fn another_version_of_the_protocol_is_told() {
+fn other_protocol_version_is_an_error() {
     let ready = Ready { greeted: false, ..greeted() };
     let mut run = Run::begin(&ready, &asking("x"));
     run.answer("initialize", &json!({"protocolVersion": 2}));
@@ -253,7 +253,7 @@ fn images_go_as_base64() {
 }
 
 #[test]
-fn signing_in_is_tried_once_and_only_on_demand() {
+fn sign_in_is_tried_once_and_only_on_demand() {
     for code in [-32000, -32001] {
         let mut run = Run::begin(&greeted(), &asking("x"));
         run.refuse("session/new", code, "Authentication required");
@@ -279,7 +279,7 @@ fn signing_in_is_tried_once_and_only_on_demand() {
 }
 
 #[test]
-fn what_a_loaded_conversation_replays_is_no_answer() {
+fn replayed_history_is_not_part_of_the_answer() {
     let mut run = Run::begin(&greeted(), &resuming("s1"));
     let load = run.one();
     assert_eq!(load["method"], "session/load");
@@ -309,7 +309,7 @@ fn what_a_loaded_conversation_replays_is_no_answer() {
 }
 
 #[test]
-fn a_conversation_that_is_still_open_is_gone_on_with() {
+fn open_session_is_reused() {
     let ready = Ready { session: Some("s1".to_owned()), ..greeted() };
     let mut run = Run::begin(&ready, &resuming("s1"));
     assert_eq!(run.method(), "session/prompt");
@@ -338,7 +338,7 @@ fn a_conversation_that_is_still_open_is_gone_on_with() {
 }
 
 #[test]
-fn a_build_that_cannot_set_options_is_asked_as_it_is() {
+fn agent_without_config_options_is_prompted_anyway() {
     let ask = Ask { model: "b".to_owned(), ..asking("x") };
     let mut run = Run::begin(&greeted(), &ask);
     let models =
@@ -349,7 +349,7 @@ fn a_build_that_cannot_set_options_is_asked_as_it_is() {
 }
 
 #[test]
-fn a_model_that_is_not_there_is_told_with_those_that_are() {
+fn unknown_model_error_lists_the_available_ones() {
     let ask = Ask { model: "nope".to_owned(), ..asking("x") };
     let mut run = Run::begin(&greeted(), &ask);
     let models =
@@ -362,7 +362,7 @@ fn a_model_that_is_not_there_is_told_with_those_that_are() {
 }
 
 #[test]
-fn a_conversation_that_is_lost_is_told_anew() {
+fn lost_session_needs_a_fresh_conversation() {
     for (code, words) in [
         (-32002, "Resource not found"),
         (-32603, "Session not found: old"),
@@ -395,7 +395,7 @@ fn a_conversation_that_is_lost_is_told_anew() {
 }
 
 #[test]
-fn every_stop_reason_has_its_end() {
+fn every_stop_reason_ends_the_run() {
     for (reason, ended) in [
         ("end_turn", FinishReason::Stop),
         ("max_tokens", FinishReason::Length),
@@ -422,7 +422,7 @@ fn every_stop_reason_has_its_end() {
 }
 
 #[test]
-fn an_answer_without_anything_in_it_is_none() {
+fn empty_answer_is_a_failure() {
     let thought =
         json!({"sessionUpdate": "agent_thought_chunk", "content": {"type": "text", "text": "hm"}});
     let hosted = json!({"sessionUpdate": "tool_call", "toolCallId": "t",
@@ -448,7 +448,7 @@ fn an_answer_without_anything_in_it_is_none() {
 }
 
 #[test]
-fn usage_comes_before_the_end_wherever_it_stands() {
+fn usage_comes_before_the_ending() {
     let usage = Usage {
         input: 30,
         output: 5,
@@ -474,7 +474,7 @@ fn usage_comes_before_the_end_wherever_it_stands() {
 }
 
 #[test]
-fn other_updates_are_signs_of_life() {
+fn other_updates_only_show_that_the_agent_is_alive() {
     let mut run = Run::prompting();
     for kind in ["plan", "current_mode_update", "available_commands_update", "session_info_update"]
     {
@@ -537,7 +537,7 @@ fn every_request_of_the_agent_is_answered() {
 }
 
 #[test]
-fn a_cancelled_answer_is_waited_for() {
+fn cancelled_prompt_is_waited_for() {
     let mut run = Run::prompting();
     run.update(&chunk("x"));
     run.0.cancel();
@@ -560,7 +560,7 @@ fn a_cancelled_answer_is_waited_for() {
 }
 
 #[test]
-fn before_the_question_there_is_nothing_to_cancel() {
+fn cancel_before_the_prompt_fails_at_once() {
     let mut run = Run::begin(&greeted(), &asking("x"));
     assert_eq!(run.method(), "session/new");
     run.0.cancel();
@@ -570,7 +570,7 @@ fn before_the_question_there_is_nothing_to_cancel() {
 }
 
 #[test]
-fn an_error_of_the_answer_means_what_it_says() {
+fn prompt_error_is_classified_by_its_message() {
     for (words, code, remedy) in [
         ("You've hit your usage limit", ErrorCode::InsufficientQuota, Remedy::None),
         ("Cannot use this model: x", ErrorCode::ModelNotFound, Remedy::None),
@@ -593,7 +593,7 @@ fn an_error_of_the_answer_means_what_it_says() {
 }
 
 #[test]
-fn a_child_that_ends_early_has_failed() {
+fn early_exit_is_a_failure() {
     let exit = |stderr: &str| Exit { code: Some(1), stderr: stderr.to_owned() };
     // Nothing was heard: another try.
     let mut run = Run::prompting();

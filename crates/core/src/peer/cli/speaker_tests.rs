@@ -16,7 +16,7 @@ use crate::{
 };
 
 #[test]
-fn a_whole_run() {
+fn complete_run() {
     let events = [
         json!({ "type": "system", "subtype": "init", "apiKeySource": "login", "cwd": "/w",
             "session_id": "s-1", "model": "Composer 2", "permissionMode": "default" }),
@@ -56,7 +56,7 @@ fn a_whole_run() {
 }
 
 #[test]
-fn the_short_forms() {
+fn short_event_formats_are_read() {
     let events = [
         json!({ "type": "thinking", "text": "Let me think..." }),
         json!({ "type": "assistant", "text": "no" }),
@@ -71,7 +71,7 @@ fn the_short_forms() {
 }
 
 #[test]
-fn thoughts_within_a_message() {
+fn thinking_blocks_in_a_message_are_reasoning() {
     let blocks = json!([
         { "type": "thinking", "thinking": "hm" },
         { "type": "text", "text": "yes" },
@@ -84,7 +84,7 @@ fn thoughts_within_a_message() {
 }
 
 #[test]
-fn what_is_unknown_is_counted_and_loses_nothing() {
+fn unknown_events_are_counted_and_nothing_is_lost() {
     let mut speaker = Speaker::default();
     let long = format!("{{\"type\":\"{}\"}}\n", "x".repeat(crate::codec::ndjson::MAX_LINE));
     let events = [
@@ -108,7 +108,7 @@ fn what_is_unknown_is_counted_and_loses_nothing() {
 }
 
 #[test]
-fn a_result_that_is_too_long_to_be_read_ends_the_answer() {
+fn oversized_result_line_ends_the_answer() {
     let long = success(&"x".repeat(crate::codec::ndjson::MAX_LINE));
     let last = |events: &[Value], code| {
         let mut speaker = Speaker::default();
@@ -129,14 +129,14 @@ fn a_result_that_is_too_long_to_be_read_ends_the_answer() {
 }
 
 #[test]
-fn half_a_character_loses_only_itself() {
+fn lone_surrogate_loses_only_itself() {
     let line = br#"{"type":"assistant","text":"a\ud83d b"}"#;
     let heard = hear(&[line, b"\n"]);
     assert!(text(&heard).starts_with('a') && text(&heard).ends_with(" b"));
 }
 
 #[test]
-fn a_session_is_told_once_and_only_if_it_is_a_name() {
+fn valid_session_id_is_reported_once() {
     let named = |name: &str| json!({ "type": "system", "subtype": "init", "session_id": name });
     let long = "x".repeat(300);
     let events: Vec<Value> =
@@ -148,13 +148,13 @@ fn a_session_is_told_once_and_only_if_it_is_a_name() {
 }
 
 #[test]
-fn the_result_is_the_answer_if_there_was_no_other() {
+fn result_is_the_answer_if_no_text_was_streamed() {
     let heard = heard(&[success("all of it")]);
     assert_eq!(heard, [Heard::Text("all of it".to_owned()), Heard::Ended(FinishReason::Stop)]);
 }
 
 #[test]
-fn an_empty_answer_is_a_failure_unless_something_was_done() {
+fn empty_answer_without_tool_calls_is_a_failure() {
     let nothing = heard(&[success("")]);
     let empty = failure(&nothing);
     assert_eq!(
@@ -166,7 +166,7 @@ fn an_empty_answer_is_a_failure_unless_something_was_done() {
 }
 
 #[test]
-fn the_prompt_of_the_cache_is_a_part_of_the_prompt() {
+fn cached_tokens_are_added_to_the_input_if_missing() {
     let usage = |usage: Value| {
         let result = json!({ "type": "result", "result": "x", "usage": usage });
         heard(&[result]).into_iter().find_map(|heard| match heard {
@@ -192,7 +192,7 @@ fn the_prompt_of_the_cache_is_a_part_of_the_prompt() {
 }
 
 #[test]
-fn errors_in_a_result_and_by_themselves() {
+fn errors_are_read_from_results_and_error_events() {
     let rows = [
         (
             json!({ "type": "result", "subtype": "error", "is_error": true,
@@ -225,7 +225,7 @@ fn errors_in_a_result_and_by_themselves() {
 }
 
 #[test]
-fn a_run_that_is_cut_off_is_no_clean_stop() {
+fn exit_without_a_result_is_not_a_clean_stop() {
     let run = |code: Option<i32>, stderr: &str| {
         let mut speaker = Speaker::default();
         let init = json!({ "type": "system", "subtype": "init", "session_id": "s-1" });
@@ -246,14 +246,14 @@ fn a_run_that_is_cut_off_is_no_clean_stop() {
 }
 
 #[test]
-fn a_prompt_instead_of_an_answer_tells_what_is_missing() {
+fn interactive_prompt_is_an_error() {
     let of = |output: &str| failure(&hear(&[output.as_bytes()])).error.code;
     assert_eq!(of("\x1b[33m⚠ Workspace Trust Required\x1b[0m\n"), ErrorCode::PolicyDenied);
     assert_eq!(of("Press any key to log in..."), ErrorCode::NotAuthenticated);
 }
 
 #[test]
-fn a_lost_conversation_is_known_by_what_was_asked() {
+fn session_is_lost_only_if_one_was_resumed() {
     let of = |resume: Option<&str>| {
         let mut speaker = Speaker::default();
         let ask = Ask { resume: resume.map(str::to_owned), ..Ask::default() };
@@ -266,7 +266,7 @@ fn a_lost_conversation_is_known_by_what_was_asked() {
 }
 
 #[test]
-fn the_last_line_needs_no_end() {
+fn last_line_may_lack_its_newline() {
     let whole = lines(&[delta("a"), success("a")]);
     assert_eq!(hear(&[whole.trim_end().as_bytes()]), hear(&[whole.as_bytes()]));
 }
@@ -291,7 +291,7 @@ fn told(speaker: &mut Speaker) -> (String, Vec<usize>) {
 }
 
 #[test]
-fn the_prompt_goes_out_in_pieces_and_then_the_input_is_closed() {
+fn prompt_is_written_in_pieces_before_input_is_closed() {
     let mut speaker = Speaker::default();
     assert!(speaker.poll_send().is_none());
     let text = "ü".repeat(PIECE);
@@ -301,7 +301,7 @@ fn the_prompt_goes_out_in_pieces_and_then_the_input_is_closed() {
 }
 
 #[test]
-fn who_cancels_says_no_more_and_hears_that() {
+fn cancel_closes_the_input_and_ends_as_cancelled() {
     let mut speaker = Speaker::default();
     let prompt = Prompt { text: "x".repeat(2 * PIECE), images: Vec::new() };
     speaker.begin(&Ready::default(), &Ask { prompt, ..Ask::default() });

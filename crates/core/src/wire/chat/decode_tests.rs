@@ -9,7 +9,7 @@ use crate::{
 };
 
 #[test]
-fn a_full_conversation() {
+fn full_conversation_is_decoded() {
     let request = ok(r#"{
         "model": "claude-sonnet-4.5:high",
         "stream": true,
@@ -51,7 +51,7 @@ fn a_full_conversation() {
 }
 
 #[test]
-fn malformed_json_says_where() {
+fn json_error_has_its_position() {
     let message = refused("{\"model\": \"auto\",\n \"messages\": [}", InvalidJson, None);
     assert!(message.ends_with("at line 2 column 15"), "{message}");
     refused("", InvalidJson, None);
@@ -66,7 +66,7 @@ fn malformed_json_says_where() {
 
 /// Also in parts that are not read: in unknown fields, and in schemas, which are kept as they are.
 #[test]
-fn fields_given_twice_and_endless_nesting_are_refused() {
+fn duplicate_fields_and_deep_nesting_are_refused() {
     refused(&with(r#""model":"b""#), InvalidJson, Some("model"));
     refused(&with(r#""x":{"y":[{"z":1,"z":1}]}"#), InvalidJson, Some("x.y[0].z"));
     let tool =
@@ -79,7 +79,7 @@ fn fields_given_twice_and_endless_nesting_are_refused() {
 }
 
 #[test]
-fn model_and_messages_are_needed() {
+fn model_and_messages_are_required() {
     refused("{}", InvalidValue, Some("model"));
     refused(r#"{"model":" ","messages":[]}"#, InvalidValue, Some("model"));
     refused(r#"{"model":null,"messages":[]}"#, InvalidValue, Some("model"));
@@ -205,7 +205,7 @@ fn each_role_requires_its_fields() {
 }
 
 #[test]
-fn images() {
+fn images_are_read_from_data_urls() {
     let image = |url: &str| {
         messages(&format!(
             r#"{{"role":"user","content":[{{"type":"image_url","image_url":{{"url":"{url}"}}}}]}}"#
@@ -327,7 +327,7 @@ fn ignored_parameters_are_listed_when_set() {
 }
 
 #[test]
-fn limits_formats_and_sequences() {
+fn invalid_limits_formats_and_stop_sequences_are_refused() {
     for (extra, param) in [
         (r#""max_tokens":0"#, "max_tokens"),
         (r#""max_tokens":-1"#, "max_tokens"),
@@ -354,7 +354,7 @@ fn limits_formats_and_sequences() {
 }
 
 #[test]
-fn efforts_and_choices() {
+fn efforts_and_tool_choices_are_decoded() {
     for (word, effort) in [("none", Effort::None), ("XHIGH", Effort::Xhigh), ("max", Effort::Max)] {
         let request = ok(&with(&format!(r#""reasoning_effort":"{word}""#)));
         assert_eq!(request.sampling.effort, Some(effort));

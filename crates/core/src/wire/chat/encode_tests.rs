@@ -84,7 +84,7 @@ fn failure_is_an_error_frame_and_ends_the_stream() {
 }
 
 #[test]
-fn a_cut_stream_is_never_a_clean_stop() {
+fn cut_stream_is_not_a_clean_stop() {
     let stream = encode(false, &[TurnEvent::Started, text("half")]);
     assert!(stream.contains(r#""code":"upstream_closed""#), "{stream}");
     assert!(!stream.contains("[DONE]"));
@@ -110,7 +110,7 @@ fn a_call_without_arguments_gets_an_empty_object() {
 }
 
 #[test]
-fn usage_only_when_asked_for() {
+fn usage_is_sent_only_on_request() {
     let events = [TurnEvent::Usage(usage()), TurnEvent::Finished(FinishReason::Length)];
     assert!(!encode(false, &events).contains("usage"));
     assert!(encode(true, &events).contains(r#""choices":[],"usage":{"prompt_tokens":100,"#));

@@ -48,13 +48,13 @@ fn answer() -> Vec<TurnEvent> {
 }
 
 #[test]
-fn a_stream_is_text_then_the_reason_then_done() {
+fn stream_is_text_then_reason_then_done() {
     insta::assert_snapshot!(encode(true, &answer()));
     assert!(!encode(false, &answer()).contains("usage"));
 }
 
 #[test]
-fn a_whole_completion() {
+fn completion_has_text_and_usage() {
     insta::assert_snapshot!(whole(answer()).unwrap());
 }
 
@@ -74,7 +74,7 @@ fn every_ending_has_a_finish_reason() {
 }
 
 #[test]
-fn a_failure_is_an_error_and_nothing_follows_it() {
+fn failure_ends_the_stream() {
     let error = TurnError::new(ErrorCode::UpstreamError, "it broke");
     let events = [TurnEvent::Text("He".to_owned()), TurnEvent::Failed(error.clone())];
     let stream = encode(true, &events);
@@ -84,7 +84,7 @@ fn a_failure_is_an_error_and_nothing_follows_it() {
 }
 
 #[test]
-fn a_turn_without_an_ending_was_cut_off() {
+fn turn_without_an_ending_is_an_error() {
     let stream = encode(true, &[TurnEvent::Text("He".to_owned())]);
     assert!(stream.contains("upstream_closed"), "{stream}");
     let cut = whole(vec![TurnEvent::Text("He".to_owned())]).unwrap_err();

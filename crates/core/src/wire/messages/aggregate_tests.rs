@@ -27,7 +27,7 @@ fn call(id: &str, arguments: &str) -> Vec<TurnEvent> {
 }
 
 #[test]
-fn thoughts_text_calls_and_usage() {
+fn message_has_thinking_text_calls_and_usage() {
     let usage = Usage {
         input: 100,
         output: 20,

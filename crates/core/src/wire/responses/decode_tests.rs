@@ -54,7 +54,7 @@ fn called(turn: &TurnRequest) -> Vec<(&str, &str)> {
 
 /// Client rule 16: all of the items that Codex sends, client-made ids, namespaces.
 #[test]
-fn client_rule_16_a_turn_of_codex() {
+fn client_rule_16_request_of_codex_is_decoded() {
     let request = ok(include_str!("fixtures/codex.json"));
     assert!(request.is_whole() && !request.store && request.generate && !request.background);
     assert_eq!(request.input.len(), 17);
@@ -63,7 +63,7 @@ fn client_rule_16_a_turn_of_codex() {
 
 /// Client rule 16: newer models get their tools in an item.
 #[test]
-fn client_rule_16_tools_in_an_item() {
+fn client_rule_16_tools_in_an_item_are_offered() {
     let request = ok(include_str!("fixtures/codex_lite.json"));
     let names: Vec<&str> = request.turn.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["exec", "wait", "collaboration__wait"]);
@@ -76,19 +76,19 @@ fn client_rule_16_tools_in_an_item() {
 }
 
 #[test]
-fn a_turn_of_opencode() {
+fn request_of_opencode_is_decoded() {
     insta::assert_debug_snapshot!(turn(include_str!("fixtures/opencode.json")));
 }
 
 #[test]
-fn a_turn_of_pi() {
+fn request_of_pi_is_decoded() {
     insta::assert_debug_snapshot!(turn(include_str!("fixtures/pi.json")));
 }
 
 // === input ===
 
 #[test]
-fn a_text_is_a_message_of_the_user() {
+fn text_input_is_a_user_message() {
     let request = ok(r#"{"model":" auto ","input":"say \"hi\"\n"}"#);
     assert_eq!(request.turn.items, [said("say \"hi\"\n")]);
     assert_eq!(request.turn.model, "auto");
@@ -99,7 +99,7 @@ fn a_text_is_a_message_of_the_user() {
 }
 
 #[test]
-fn every_item_is_kept_with_an_id_and_a_type() {
+fn every_stored_item_has_an_id_and_a_type() {
     let list = r#"{"role":"user","content":"a"},{"role":"user","content":"a"},
         {"id":null,"type":null,"role":"assistant","content":[]},
         {"type":"function_call","call_id":"c","name":"n","arguments":"{}"},
@@ -187,7 +187,7 @@ fn legacy_shell_calls_are_calls() {
 }
 
 #[test]
-fn files_are_read_when_they_are_text() {
+fn text_files_are_inlined() {
     let file = |fields: &str| content(&format!(r#"{{"type":"input_file",{fields}}}"#));
     let parts = |body: &str| match turn(body).items.remove(0) {
         Item::Message(message) => message.parts,
@@ -355,7 +355,7 @@ const TOOLS: &str = r#""tools":[
 ]"#;
 
 #[test]
-fn tools_get_names_of_their_own() {
+fn every_tool_gets_a_unique_name() {
     let request = ok(&with(TOOLS));
     let names: Vec<&str> = request.turn.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["read", "patch", "note", "a__read", "a__read_2", "a__patch"]);
@@ -414,7 +414,7 @@ fn tool_choice_uses_the_clients_tool_names() {
 // === controls ===
 
 #[test]
-fn controls_are_understood_and_listed() {
+fn controls_are_decoded_and_listed() {
     let request = turn(&with(
         r#""instructions":[{"role":"developer","content":"one"},{"role":"system","content":"two"}],
            "max_output_tokens":100,"temperature":0.2,"top_p":1,"parallel_tool_calls":false,
@@ -469,14 +469,14 @@ fn names_of_the_sibling_apis_are_listed() {
 }
 
 #[test]
-fn the_marker_of_a_session_is_taken_out() {
+fn session_marker_is_removed() {
     let request = turn(&with(r#""instructions":"Be kind.\nSession: session-1\n""#));
     assert_eq!(request.hints.session.as_deref(), Some("session-1"));
     assert_eq!(request.system, ["Be kind.\n"]);
 }
 
 #[test]
-fn a_warm_up_needs_no_input() {
+fn warm_up_does_not_require_input() {
     let request = ok(r#"{"model":"auto","input":[],"generate":false,"background":true}"#);
     assert!(!request.generate && request.background);
 }
@@ -504,7 +504,7 @@ proptest! {
 }
 
 #[test]
-fn a_freeform_tool_is_repeated_with_its_format() {
+fn freeform_tool_is_echoed_with_its_format() {
     let request = |tool: &str| format!(r#"{{"model":"m","input":"hi","tools":[{tool}]}}"#);
     for (tool, format) in [
         (r#"{"type":"custom","name":"shell"}"#, r#""format":{"type":"text"}"#),

@@ -77,7 +77,7 @@ fn last(stream: &str) -> Value {
 // === whole streams ===
 
 #[test]
-fn a_turn_with_everything() {
+fn complete_stream() {
     insta::assert_snapshot!(encode(&[
         TurnEvent::Started,
         reasoning("Let me "),
@@ -123,7 +123,7 @@ fn failure_ends_the_stream_without_closing_items() {
 }
 
 #[test]
-fn an_answer_that_was_cut_short_is_incomplete() {
+fn answer_at_its_token_limit_is_incomplete() {
     let stream = encode(&[text("half"), TurnEvent::Finished(FinishReason::Length)]);
     let kinds = kinds(&stream);
     assert_eq!(kinds.last().unwrap(), "response.incomplete");
@@ -259,7 +259,7 @@ fn client_rule_15_the_response_repeats_its_request() {
 // === calls ===
 
 #[test]
-fn calls_go_to_the_tools_that_the_client_knows() {
+fn calls_use_the_tool_names_of_the_client() {
     let stream = encode(&[
         begin("call_1", "team__spawn"),
         end("call_1"),
@@ -284,7 +284,7 @@ fn calls_go_to_the_tools_that_the_client_knows() {
 }
 
 #[test]
-fn a_search_for_tools_is_an_item_of_its_own() {
+fn tool_search_is_a_separate_item() {
     for (given, arguments) in [
         ("{\"query\":\n\"agents\"}", json!({"query": "agents"})),
         ("", json!({})),
@@ -331,7 +331,7 @@ fn partial_response_is_readable() {
 }
 
 #[test]
-fn what_is_kept_has_every_item() {
+fn stored_response_has_every_item() {
     let mut encoder = Encoder::new(id(), 1, echo());
     let mut out = BytesMut::new();
     for event in [TurnEvent::Reasoning("hm".to_owned()), text("so"), begin("call_1", "bash")] {
@@ -481,7 +481,7 @@ fn collect(events: &[TurnEvent]) -> Result<Value, TurnError> {
 
 proptest! {
     #[test]
-    fn any_legal_turn_is_a_well_formed_stream_and_the_same_as_a_whole(
+    fn any_legal_turn_gives_a_valid_stream_equal_to_the_reply(
         events in prop::collection::vec(any_event(), 0..60)
     ) {
         let events = legal(events);

@@ -383,7 +383,7 @@ mod tests {
     use super::digits;
 
     #[test]
-    fn every_number_has_its_digits() {
+    fn item_index_is_written_in_decimal() {
         for number in [0, 7, 10, 99, 1_000, 65_536, 1_234_567_890, u64::MAX - 9, u64::MAX] {
             assert_eq!(digits(number, &mut [0; 20]), number.to_string().as_bytes());
         }

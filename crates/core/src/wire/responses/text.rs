@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn every_character_that_json_escapes() {
+    fn json_escapes_match_serde() {
         let all: Vec<String> = (0..=0xff_u8).map(|code| char::from(code).to_string()).collect();
         check(&all);
         check(&[all.concat()]);
@@ -92,7 +92,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_same_as_the_whole_at_once(pieces: Vec<String>) {
+        fn chunked_escaping_equals_escaping_the_whole(pieces: Vec<String>) {
             check(&pieces);
         }
     }

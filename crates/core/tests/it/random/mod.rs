@@ -180,7 +180,7 @@ fn check(count: u64) {
 }
 
 #[test]
-fn some_thousand_random_requests() {
+fn thousands_of_random_requests() {
     check(8_000);
 }
 
@@ -199,7 +199,7 @@ fn many_random_requests() {
 }
 
 #[test]
-fn the_same_number_gives_the_same_request() {
+fn equal_seeds_give_equal_requests() {
     for spoken in &SPOKEN {
         assert_eq!(body(spoken, 7), body(spoken, 7));
         assert_ne!(body(spoken, 7), body(spoken, 8));

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_resolve_as_the_rfc_says() {
+    fn references_resolve_as_in_rfc_3986() {
         // The examples of RFC 3986, 5.4.
         let base = "http://a/b/c/d;p?q";
         for (reference, want) in [
