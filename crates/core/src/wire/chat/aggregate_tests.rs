@@ -1,11 +1,11 @@
-use super::Aggregator;
+use super::ChatAggregator;
 use crate::{
     error::{ErrorCode, TurnError},
     model::{FinishReason, TurnEvent, Usage, UsageSource, ids::CallId},
 };
 
 fn whole(events: Vec<TurnEvent>) -> Result<String, TurnError> {
-    let mut all = Aggregator::default();
+    let mut all = ChatAggregator::default();
     for event in events {
         all.on_event(event);
     }

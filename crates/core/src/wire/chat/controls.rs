@@ -3,7 +3,7 @@
 
 use serde_json::Number;
 
-use super::types::{JsonSchema, Request, ResponseFormat};
+use super::types::{ChatJsonSchema, ChatRequestBody, ResponseFormat};
 use crate::{
     error::TurnError,
     model::{Effort, Format, Params, Sampling, Schema, ToolChoice},
@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-pub(super) fn decode(request: &Request<'_>) -> Result<Sampling, TurnError> {
+pub(super) fn decode(request: &ChatRequestBody<'_>) -> Result<Sampling, TurnError> {
     let stop: Vec<String> = match &request.stop {
         None => Vec::new(),
         Some(TextOr::Text(word)) => vec![word.clone()],
@@ -64,7 +64,7 @@ fn effort(word: Option<&str>) -> Result<Option<Effort>, TurnError> {
 }
 
 /// Both are checked; the smaller one counts.
-fn max_tokens(request: &Request<'_>) -> Result<Option<u64>, TurnError> {
+fn max_tokens(request: &ChatRequestBody<'_>) -> Result<Option<u64>, TurnError> {
     let older = at_least_one("max_tokens", request.max_tokens.as_ref())?;
     let newer = at_least_one("max_completion_tokens", request.max_completion_tokens.as_ref())?;
     Ok(older.into_iter().chain(newer).min())
@@ -87,14 +87,14 @@ fn format(given: Option<&Object<ResponseFormat>>) -> Result<Format, TurnError> {
         None | Some("text") => Ok(Format::Text),
         Some("json_object") => Ok(Format::Json),
         Some("json_schema") => match &given.json_schema {
-            Some(Object(JsonSchema { name, schema: Some(schema) })) => {
+            Some(Object(ChatJsonSchema { name, schema: Some(schema) })) => {
                 let name = name.clone().filter(|name| !name.is_empty());
                 Ok(Format::Schema(Schema {
                     name: name.unwrap_or_else(|| "answer".to_owned()),
                     text: schema.get().to_owned(),
                 }))
             }
-            Some(Object(JsonSchema { schema: None, .. })) | None => Err(invalid(
+            Some(Object(ChatJsonSchema { schema: None, .. })) | None => Err(invalid(
                 "response_format.json_schema.schema".to_owned(),
                 "a `response_format` of the type `json_schema` needs its `json_schema.schema`"
                     .to_owned(),
@@ -109,7 +109,7 @@ fn format(given: Option<&Object<ResponseFormat>>) -> Result<Format, TurnError> {
 
 /// Parameters that the client set to something other than their default, and that
 /// no backend honours.
-fn ignored(request: &Request<'_>) -> Vec<&'static str> {
+fn ignored(request: &ChatRequestBody<'_>) -> Vec<&'static str> {
     let one = |number: &Option<Number>| is_not(number.as_ref(), 1.0);
     let zero = |number: &Option<Number>| is_not(number.as_ref(), 0.0);
     [

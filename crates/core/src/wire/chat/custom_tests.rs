@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    Collector, Encoder, decode_request,
+    ChatCollector, ChatEncoder, decode_request,
     testing::{messages, ok, refused, with},
 };
 use crate::{
@@ -95,7 +95,7 @@ fn calls() -> Vec<TurnEvent> {
 
 #[test]
 fn stream_has_the_raw_input_of_a_custom_call() {
-    let encoder = Encoder::new("chatcmpl-x", 1, "auto", false);
+    let encoder = ChatEncoder::new("chatcmpl-x", 1, "auto", false);
     let stream = stream(encoder.with_custom(vec!["patch".to_owned()]), &calls());
     let deltas: Vec<Value> = stream
         .lines()
@@ -118,7 +118,7 @@ fn stream_has_the_raw_input_of_a_custom_call() {
 
 #[test]
 fn completion_has_the_raw_input_of_a_custom_call() {
-    let collector = Collector::new("chatcmpl-x".to_owned(), 1, "auto".to_owned());
+    let collector = ChatCollector::new("chatcmpl-x".to_owned(), 1, "auto".to_owned());
     let mut collector = Box::new(collector.with_custom(vec!["patch".to_owned()]));
     for event in calls() {
         collector.on_event(event);

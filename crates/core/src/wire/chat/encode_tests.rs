@@ -1,6 +1,6 @@
 //! The words of a stream. What holds for every stream of every dialect is in `tests/it`.
 
-use super::Encoder;
+use super::ChatEncoder;
 use crate::{
     error::{ErrorCode, TurnError},
     model::{FinishReason, TurnEvent},
@@ -8,7 +8,8 @@ use crate::{
 };
 
 fn encode(include_usage: bool, events: &[TurnEvent]) -> String {
-    let encoder = Encoder::new("chatcmpl-xxx", 1_234_567_890, "claude-sonnet-4.5", include_usage);
+    let encoder =
+        ChatEncoder::new("chatcmpl-xxx", 1_234_567_890, "claude-sonnet-4.5", include_usage);
     stream(encoder, events)
 }
 

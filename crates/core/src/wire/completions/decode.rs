@@ -3,7 +3,7 @@
 
 use serde_json::Number;
 
-use super::types::Request;
+use super::types::CompletionRequestBody;
 use crate::{
     error::TurnError,
     model::{
@@ -23,7 +23,7 @@ use crate::{
 /// `InvalidJson`, `InvalidValue` or `UnsupportedParameter`; all but the first name the field.
 pub fn decode(body: &[u8]) -> Result<TurnRequest, TurnError> {
     let body = replace_lone(body);
-    let Object(request) = parse::<Object<Request<'_>>>(&body)?;
+    let Object(request) = parse::<Object<CompletionRequestBody<'_>>>(&body)?;
     refuse_unsupported(&request)?;
     let model = request.model.as_deref().map(str::trim).filter(|name| !name.is_empty());
     let Some(model) = model.map(str::to_owned) else {
@@ -59,7 +59,7 @@ pub fn fuzz(data: &[u8]) {
     let _ = decode(data);
 }
 
-fn refuse_unsupported(request: &Request<'_>) -> Result<(), TurnError> {
+fn refuse_unsupported(request: &CompletionRequestBody<'_>) -> Result<(), TurnError> {
     for (name, number) in [("n", &request.n), ("best_of", &request.best_of)] {
         match number.as_ref().and_then(Number::as_f64) {
             Some(number) if number > 1.0 => {
@@ -129,7 +129,7 @@ fn prompt(given: Option<TextOr<MaybeText>>) -> Result<String, TurnError> {
     })
 }
 
-fn sampling(request: &Request<'_>) -> Result<Sampling, TurnError> {
+fn sampling(request: &CompletionRequestBody<'_>) -> Result<Sampling, TurnError> {
     let max_tokens = match &request.max_tokens {
         None => None,
         Some(number) => match number.as_u64().filter(|limit| *limit > 0) {
@@ -152,7 +152,7 @@ fn sampling(request: &Request<'_>) -> Result<Sampling, TurnError> {
     Ok(Sampling { effort: None, max_tokens, stop, format: Format::Text, params })
 }
 
-fn ignored(request: &Request<'_>) -> Vec<&'static str> {
+fn ignored(request: &CompletionRequestBody<'_>) -> Vec<&'static str> {
     let one = |number: &Option<Number>| is_not(number.as_ref(), 1.0);
     let zero = |number: &Option<Number>| is_not(number.as_ref(), 0.0);
     set([

@@ -1,6 +1,6 @@
 use bytes::BytesMut;
 
-use super::{super::Collector, Encoder};
+use super::{super::CompletionCollector, CompletionEncoder};
 use crate::{
     error::{ErrorCode, TurnError},
     model::{FinishReason, TurnEvent, Usage, UsageSource},
@@ -8,7 +8,7 @@ use crate::{
 };
 
 fn encode(include_usage: bool, events: &[TurnEvent]) -> String {
-    let mut encoder = Encoder::new("cmpl-xxx", 1_234_567_890, "auto", include_usage);
+    let mut encoder = CompletionEncoder::new("cmpl-xxx", 1_234_567_890, "auto", include_usage);
     let mut out = BytesMut::new();
     for event in events {
         encoder.on_event(event, &mut out);
@@ -19,7 +19,7 @@ fn encode(include_usage: bool, events: &[TurnEvent]) -> String {
 }
 
 fn whole(events: Vec<TurnEvent>) -> Result<String, TurnError> {
-    let mut all = Collector::new("cmpl-xxx".to_owned(), 1_234_567_890, "auto".to_owned());
+    let mut all = CompletionCollector::new("cmpl-xxx".to_owned(), 1_234_567_890, "auto".to_owned());
     for event in events {
         all.on_event(event);
     }

@@ -4,7 +4,7 @@
 use serde_json::{Number, value::RawValue};
 
 use super::{
-    content::Conversation,
+    content::MessagesConversation,
     thinking::{self, Thinking},
     tools,
     types::{self, OutputFormat},
@@ -23,7 +23,7 @@ use crate::{
 
 /// A decoded request, and what only its reply needs.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct MessagesRequest {
     pub turn: TurnRequest,
     pub thinking: Thinking,
 }
@@ -33,7 +33,7 @@ pub struct Request {
 /// # Errors
 /// `InvalidJson`, `MissingMessages`, `InvalidValue`, `UnsupportedParameter` or
 /// `ThreadUnsupported`; all but the first name the field.
-pub fn decode(body: &[u8]) -> Result<Request, TurnError> {
+pub fn decode(body: &[u8]) -> Result<MessagesRequest, TurnError> {
     let body = replace_lone(body);
     let request = checked(&body)?;
     let limit = limit(request.max_tokens.as_ref())?;
@@ -53,8 +53,8 @@ pub fn fuzz(data: &[u8]) {
     let _ = (decode(data), decode_count(data));
 }
 
-fn checked(body: &[u8]) -> Result<types::Request<'_>, TurnError> {
-    let Object(request) = parse::<Object<types::Request<'_>>>(body)?;
+fn checked(body: &[u8]) -> Result<types::MessagesRequestBody<'_>, TurnError> {
+    let Object(request) = parse::<Object<types::MessagesRequestBody<'_>>>(body)?;
     // SDKs leave the history out once a server takes this, and resend it only to one
     // that refuses: so it comes before everything else.
     if request.thread.is_some() {
@@ -83,7 +83,10 @@ fn limit(given: Option<&Number>) -> Result<u64, TurnError> {
     }
 }
 
-fn build(request: types::Request<'_>, limit: Option<u64>) -> Result<Request, TurnError> {
+fn build(
+    request: types::MessagesRequestBody<'_>,
+    limit: Option<u64>,
+) -> Result<MessagesRequest, TurnError> {
     let Some(model) = request.model.as_deref().map(str::trim).filter(|name| !name.is_empty())
     else {
         return Err(invalid("model".to_owned(), "`model` is missing or empty".to_owned()));
@@ -91,7 +94,7 @@ fn build(request: types::Request<'_>, limit: Option<u64>) -> Result<Request, Tur
     let model = model.to_owned();
     let (thinking, mut sampling) = sampling(&request, limit)?;
     let messages = request.messages.unwrap_or_default();
-    let mut conversation = Conversation::default();
+    let mut conversation = MessagesConversation::default();
     conversation.system(request.system)?;
     let mut last_user = 0;
     for (index, Object(message)) in messages.into_iter().enumerate() {
@@ -100,7 +103,7 @@ fn build(request: types::Request<'_>, limit: Option<u64>) -> Result<Request, Tur
         }
         conversation.push(index, message)?;
     }
-    let Conversation { mut system, items, tools: later, ignored } = conversation;
+    let MessagesConversation { mut system, items, tools: later, ignored } = conversation;
     if items.is_empty() {
         let text = "`messages` is missing or has no content";
         return Err(TurnError::new(ErrorCode::MissingMessages, text).param("messages"));
@@ -133,11 +136,11 @@ fn build(request: types::Request<'_>, limit: Option<u64>) -> Result<Request, Tur
             workspace: None,
         },
     };
-    Ok(Request { turn, thinking })
+    Ok(MessagesRequest { turn, thinking })
 }
 
 fn sampling(
-    request: &types::Request<'_>,
+    request: &types::MessagesRequestBody<'_>,
     limit: Option<u64>,
 ) -> Result<(Thinking, Sampling), TurnError> {
     let (thinking, effort) =
@@ -201,7 +204,7 @@ fn format(path: &str, given: &OutputFormat) -> Result<Format, TurnError> {
 
 /// Parameters that the client set to something other than their default, and that no
 /// backend honours. `cache_control` is none of them: the backend caches by itself.
-fn ignored(request: &types::Request<'_>) -> Vec<&'static str> {
+fn ignored(request: &types::MessagesRequestBody<'_>) -> Vec<&'static str> {
     let user = request.metadata.as_ref().and_then(|Object(metadata)| metadata.user_id.as_deref());
     [
         ("temperature", is_not(request.temperature.as_ref(), 1.0)),

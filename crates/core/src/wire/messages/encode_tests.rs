@@ -2,7 +2,7 @@ use bytes::BytesMut;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{super::aggregate::Collector, Encoder, ErrorBody, Thinking};
+use super::{super::aggregate::MessagesCollector, AnthropicErrorBody, MessagesEncoder, Thinking};
 use crate::{
     error::{ErrorCode, TurnError},
     model::{FinishReason, TerminalGuard, TurnEvent, Usage},
@@ -15,9 +15,9 @@ use crate::{
 const ID: &str = "msg_xxx";
 const MODEL: &str = "claude-sonnet-4-5";
 
-fn encoder(thinking: Thinking) -> Encoder {
+fn encoder(thinking: Thinking) -> MessagesEncoder {
     let stop = vec!["END".to_owned(), "STOP".to_owned()];
-    Encoder::new(ID.to_owned(), MODEL.to_owned(), thinking, stop)
+    MessagesEncoder::new(ID.to_owned(), MODEL.to_owned(), thinking, stop)
 }
 
 fn encode(thinking: Thinking, events: &[TurnEvent]) -> String {
@@ -285,12 +285,12 @@ fn collect(stream: &str) -> Result<Value, Value> {
 
 fn aggregate(thinking: Thinking, events: &[TurnEvent]) -> Result<Value, Value> {
     let stop = vec!["END".to_owned(), "STOP".to_owned()];
-    let mut all = Collector::new(ID.to_owned(), MODEL.to_owned(), thinking, stop);
+    let mut all = MessagesCollector::new(ID.to_owned(), MODEL.to_owned(), thinking, stop);
     for event in events {
         all.on_event(event.clone());
     }
     Box::new(all).finish().map(|whole| serde_json::from_slice(&whole).unwrap()).map_err(|error| {
-        serde_json::to_value(ErrorBody::new(&error, None)).unwrap()["error"].clone()
+        serde_json::to_value(AnthropicErrorBody::new(&error, None)).unwrap()["error"].clone()
     })
 }
 

@@ -4,7 +4,7 @@ use super::decode;
 use crate::{
     error::ErrorCode::{self, InvalidJson, InvalidValue, MissingMessages, UnsupportedParameter},
     model::{Effort, Format, Item, Message, Part, Role, ToolChoice, ToolContent, TurnRequest},
-    wire::responses::Request,
+    wire::responses::ResponsesRequest,
 };
 
 /// A request with a text and `extra` fields.
@@ -21,7 +21,7 @@ fn content(part: &str) -> String {
     items(&format!(r#"{{"role":"user","content":[{part}]}}"#))
 }
 
-fn ok(body: &str) -> Request {
+fn ok(body: &str) -> ResponsesRequest {
     decode(body.as_bytes()).unwrap_or_else(|error| panic!("{error:?} for {body}"))
 }
 
@@ -119,7 +119,8 @@ fn every_stored_item_has_an_id_and_a_type() {
     assert!(ids[0].0.starts_with("msg_") && ids[3].0.starts_with("fc_"), "{ids:?}");
     assert_eq!(ids[4].0, "mine");
     assert_ne!(ids[0].0, ids[1].0, "the same text twice is two items");
-    let raw = |request: &Request| request.input.iter().map(|raw| raw.get().to_owned()).collect();
+    let raw =
+        |request: &ResponsesRequest| request.input.iter().map(|raw| raw.get().to_owned()).collect();
     let (first, again): (Vec<String>, Vec<String>) = (raw(&first), raw(&again));
     assert_eq!(first, again, "the same request is the same input");
 }

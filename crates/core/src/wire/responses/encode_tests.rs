@@ -4,13 +4,13 @@ use bytes::BytesMut;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::Encoder;
+use super::ResponsesEncoder;
 use crate::{
     error::{ErrorCode, TurnError},
     model::{FinishReason, TerminalGuard, TurnEvent, Usage},
     wire::{
         Collect as _, Encode as _,
-        responses::{Collector, Echo, decode, response_id, response_of},
+        responses::{Echo, ResponsesCollector, decode, response_id, response_of},
         testing::{args, begin, end, reasoning, stream, text, usage},
     },
 };
@@ -46,7 +46,7 @@ fn id() -> String {
 }
 
 fn encode(events: &[TurnEvent]) -> String {
-    let encoder = Encoder::new(id(), 1_234_567_890, echo()).with_clock(|| 1_234_567_899);
+    let encoder = ResponsesEncoder::new(id(), 1_234_567_890, echo()).with_clock(|| 1_234_567_899);
     stream(encoder, events)
 }
 
@@ -313,7 +313,7 @@ fn tool_search_is_a_separate_item() {
 
 #[test]
 fn partial_response_is_readable() {
-    let mut encoder = Encoder::new(id(), 1, echo());
+    let mut encoder = ResponsesEncoder::new(id(), 1, echo());
     let mut out = BytesMut::new();
     encoder.on_event(&text("half"), &mut out);
     assert!(encoder.ended().is_none());
@@ -332,7 +332,7 @@ fn partial_response_is_readable() {
 
 #[test]
 fn stored_response_has_every_item() {
-    let mut encoder = Encoder::new(id(), 1, echo());
+    let mut encoder = ResponsesEncoder::new(id(), 1, echo());
     let mut out = BytesMut::new();
     for event in [TurnEvent::Reasoning("hm".to_owned()), text("so"), begin("call_1", "bash")] {
         encoder.on_event(&event, &mut out);
@@ -472,7 +472,7 @@ fn legal(events: Vec<TurnEvent>) -> Vec<TurnEvent> {
 
 fn collect(events: &[TurnEvent]) -> Result<Value, TurnError> {
     let mut all =
-        Box::new(Collector::new(id(), 1_234_567_890, echo()).with_clock(|| 1_234_567_899));
+        Box::new(ResponsesCollector::new(id(), 1_234_567_890, echo()).with_clock(|| 1_234_567_899));
     for event in events {
         all.on_event(event.clone());
     }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Number, value::RawValue};
 
-use super::decode::Body;
+use super::decode::ResponsesRequestBody;
 use crate::{
     error::TurnError,
     model::{Effort, Format, Params, Sampling, Schema, Tool, ToolChoice},
@@ -40,7 +40,7 @@ struct FormatField<'a> {
     schema: Option<&'a RawValue>,
 }
 
-pub(super) fn decode(body: &Body<'_>) -> Result<Sampling, TurnError> {
+pub(super) fn decode(body: &ResponsesRequestBody<'_>) -> Result<Sampling, TurnError> {
     let effort = effort(body.reasoning)?;
     let text = text_field(body.text)?;
     let format = format(text.format)?;
@@ -61,7 +61,7 @@ pub(super) fn decode(body: &Body<'_>) -> Result<Sampling, TurnError> {
 
 /// Lists what the client set about its tools: all of it is native.
 pub(super) fn list_tools(
-    body: &Body<'_>,
+    body: &ResponsesRequestBody<'_>,
     tools: &[Tool],
     choice: &ToolChoice,
     params: &mut Params,
@@ -130,7 +130,7 @@ fn max_tokens(given: Option<&Number>) -> Result<Option<u64>, TurnError> {
 
 /// Parameters that the client set to something other than their default, and that no backend
 /// honours.
-fn ignored(body: &Body<'_>, text: &TextField<'_>) -> Vec<&'static str> {
+fn ignored(body: &ResponsesRequestBody<'_>, text: &TextField<'_>) -> Vec<&'static str> {
     let is_named = |name: &Option<String>| name.as_deref().is_some_and(|name| !name.is_empty());
     let mut included = body.include.iter().flatten();
     [

@@ -49,7 +49,8 @@ fn read_message(body: &[u8]) -> Result<TurnRequest, TurnError> {
 fn read_response(body: &[u8]) -> Result<TurnRequest, TurnError> {
     let mut request = responses::decode(body)?;
     // What the response repeats of the request must fit into its stream.
-    let mut encoder = responses::Encoder::new("resp_1".to_owned(), 0, request.echo.clone());
+    let mut encoder =
+        responses::ResponsesEncoder::new("resp_1".to_owned(), 0, request.echo.clone());
     let mut out = BytesMut::new();
     encoder.on_event(&TurnEvent::Finished(FinishReason::Stop), &mut out);
     for frame in sse::parse(&out).expect("a stream") {
