@@ -49,7 +49,7 @@ fn large_numbers_do_not_overflow() {
 #[test]
 fn a_leg_takes_at_most_five_runs() {
     let patient = Backoff { retries: 10, ..Backoff::default() };
-    let mut attempts = Attempts::default();
+    let mut attempts = RunAttempts::default();
     attempts.begin_run();
     let mut retries = 0;
     while attempts.retry(&patient, 0.5, None).is_some() {
@@ -63,7 +63,7 @@ fn a_leg_takes_at_most_five_runs() {
 
 #[test]
 fn runs_for_other_reasons_leave_fewer_for_retries() {
-    let mut attempts = Attempts::ON_OPEN_STREAM;
+    let mut attempts = RunAttempts::ON_OPEN_STREAM;
     attempts.begin_run();
     attempts.begin_run();
     attempts.begin_run();

@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn endless_answer_is_passed_on_but_not_stored() {
-    let mut answer = Answer::default();
+    let mut answer = TurnAnswer::default();
     let piece = "ä".repeat(KEPT / 8 + 1);
     for _ in 0..16 {
         answer.text(piece.clone());
@@ -21,7 +21,7 @@ fn endless_answer_is_passed_on_but_not_stored() {
 #[test]
 fn long_text_is_split_into_several_events() {
     let long = "\u{1}ä".repeat(EVENT_TEXT);
-    let mut answer = Answer::default();
+    let mut answer = TurnAnswer::default();
     answer.started();
     answer.text(long.clone());
     let id = CallId::sanitised("call_1");

@@ -22,31 +22,31 @@ impl Bench {
     fn until_asked(&mut self) -> Option<AuthRequest> {
         loop {
             match self.poll.step(self.now) {
-                Step::Wait(until) => {
+                PollStep::Wait(until) => {
                     assert!(until > self.now, "waiting takes time");
                     self.now = until;
                 }
-                Step::Ask(request) => return Some(request),
-                Step::Done(_) => return None,
+                PollStep::Ask(request) => return Some(request),
+                PollStep::Done(_) => return None,
             }
         }
     }
 
     fn tell(&mut self, status: u16, body: &str) {
         let body = Bytes::from(body.to_owned());
-        self.poll.on_outcome(&Outcome::Answer { status, body, retry_after: None }, self.now);
+        self.poll.on_outcome(&AuthOutcome::Answer { status, body, retry_after: None }, self.now);
     }
 
     /// The service is too busy to answer, and says for how long.
     fn busy(&mut self, status: u16, seconds: u64) {
         let retry_after = Some(Duration::from_secs(seconds));
-        let busy = Outcome::Answer { status, body: Bytes::new(), retry_after };
+        let busy = AuthOutcome::Answer { status, body: Bytes::new(), retry_after };
         self.poll.on_outcome(&busy, self.now);
     }
 
     fn end(&mut self) -> Result<Box<Grant>, PollError> {
         match self.poll.step(self.now) {
-            Step::Done(how) => how,
+            PollStep::Done(how) => how,
             other => panic!("{other:?}"),
         }
     }
@@ -193,7 +193,7 @@ fn three_consecutive_errors_end_the_poll() {
         |bench| bench.tell(200, "{}"),
         |bench| bench.tell(200, r#"{"accessToken":""}"#),
         |bench| bench.tell(200, r#"{"accessToken":"two words","refreshToken":"x"}"#),
-        |bench| bench.poll.on_outcome(&Outcome::Unreachable("no route".into()), bench.now),
+        |bench| bench.poll.on_outcome(&AuthOutcome::Unreachable("no route".into()), bench.now),
     ];
     for fault in faults {
         let mut bench = Bench::new();
@@ -262,5 +262,5 @@ fn only_one_poll_request_runs_at_a_time() {
     let mut bench = Bench::new();
     bench.until_asked().unwrap();
     let later = bench.now + Duration::from_secs(3);
-    assert!(matches!(bench.poll.step(later), Step::Wait(_)));
+    assert!(matches!(bench.poll.step(later), PollStep::Wait(_)));
 }

@@ -23,15 +23,15 @@ impl Bench {
     fn ask(&mut self) -> AuthRequest {
         loop {
             match self.refresh.step(self.now) {
-                Step::Wait(until) => {
+                RefreshStep::Wait(until) => {
                     assert!(until > self.now);
                     self.now = until;
                 }
-                Step::Ask(request) => {
+                RefreshStep::Ask(request) => {
                     self.asked.push(request.path.expose_secret().to_owned());
                     return request;
                 }
-                Step::Done(how) => panic!("{how:?}"),
+                RefreshStep::Done(how) => panic!("{how:?}"),
             }
         }
     }
@@ -39,17 +39,17 @@ impl Bench {
     fn answer(&mut self, status: u16, body: &str) {
         self.ask();
         let body = Bytes::from(body.to_owned());
-        self.refresh.on_outcome(&Outcome::Answer { status, body, retry_after: None }, self.now);
+        self.refresh.on_outcome(&AuthOutcome::Answer { status, body, retry_after: None }, self.now);
     }
 
     fn unreachable(&mut self) {
         self.ask();
-        self.refresh.on_outcome(&Outcome::Unreachable("no route".into()), self.now);
+        self.refresh.on_outcome(&AuthOutcome::Unreachable("no route".into()), self.now);
     }
 
     fn end(&mut self) -> Result<Box<Grant>, RefreshError> {
         match self.refresh.step(self.now) {
-            Step::Done(how) => how,
+            RefreshStep::Done(how) => how,
             other => panic!("{other:?}"),
         }
     }
@@ -186,7 +186,7 @@ fn retry_after_is_honoured_unless_too_long() {
         let mut bench = Bench::new();
         bench.ask();
         let retry_after = Some(Duration::from_secs(seconds));
-        let busy = Outcome::Answer { status: 429, body: Bytes::new(), retry_after };
+        let busy = AuthOutcome::Answer { status: 429, body: Bytes::new(), retry_after };
         bench.refresh.on_outcome(&busy, bench.now);
         if waits {
             bench.ask();
@@ -276,9 +276,9 @@ fn api_key_is_only_exchanged() {
 #[test]
 fn unexpected_answer_is_ignored() {
     let mut bench = Bench::new();
-    bench.refresh.on_outcome(&Outcome::Unreachable("early".into()), Millis(0));
+    bench.refresh.on_outcome(&AuthOutcome::Unreachable("early".into()), Millis(0));
     bench.answer(200, TOKENS);
-    bench.refresh.on_outcome(&Outcome::Unreachable("late".into()), Millis(0));
+    bench.refresh.on_outcome(&AuthOutcome::Unreachable("late".into()), Millis(0));
     assert!(bench.end().is_ok());
 }
 
@@ -286,7 +286,7 @@ fn unexpected_answer_is_ignored() {
 fn tokens_invalid_in_a_header_are_ignored() {
     let mut bench = Bench::new();
     bench.answer(200, r#"{"accessToken":"two words","refreshToken":"x"}"#);
-    assert!(matches!(bench.refresh.step(bench.now), Step::Ask(_)));
+    assert!(matches!(bench.refresh.step(bench.now), RefreshStep::Ask(_)));
 }
 
 #[test]
@@ -317,18 +317,18 @@ fn hanging_service_times_out() {
     };
     // It takes the request and never answers.
     let mut bench = Bench::new();
-    while let Step::Ask(_) | Step::Wait(_) = bench.refresh.step(bench.now) {
+    while let RefreshStep::Ask(_) | RefreshStep::Wait(_) = bench.refresh.step(bench.now) {
         hang(&mut bench);
-        bench.refresh.on_outcome(&Outcome::Unreachable("no answer in time".into()), bench.now);
+        bench.refresh.on_outcome(&AuthOutcome::Unreachable("no answer in time".into()), bench.now);
     }
     assert_eq!(bench.end().unwrap_err(), RefreshError::Unavailable("no answer in time".into()));
     assert_eq!(bench.now, Millis(41_000));
 
     // Every form has a fault, and takes its time to say so.
     let mut bench = Bench::new();
-    while let Step::Ask(_) | Step::Wait(_) = bench.refresh.step(bench.now) {
+    while let RefreshStep::Ask(_) | RefreshStep::Wait(_) = bench.refresh.step(bench.now) {
         hang(&mut bench);
-        let fault = Outcome::Answer { status: 500, body: Bytes::new(), retry_after: None };
+        let fault = AuthOutcome::Answer { status: 500, body: Bytes::new(), retry_after: None };
         bench.refresh.on_outcome(&fault, bench.now);
     }
     assert!(matches!(bench.end(), Err(RefreshError::Unavailable(_))));

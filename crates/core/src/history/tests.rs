@@ -2,7 +2,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 
-use super::{Chain, Fingerprint, setup, split, take_marker};
+use super::{Fingerprint, HistoryChain, setup, split, take_marker};
 use crate::model::{
     Dialect, FinishReason, Hints, Image, ImageSource, Item, Message, Part, Reasoning, Role,
     Sampling, Tool, ToolCall, ToolChoice, ToolContent, ToolResult, TurnEvent, TurnRequest,
@@ -44,7 +44,7 @@ fn picture(data: &'static [u8]) -> Image {
 }
 
 fn of(items: &[Item]) -> Fingerprint {
-    Chain::of(items).fingerprint()
+    HistoryChain::of(items).fingerprint()
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn fingerprint_ignores_what_clients_reformat() {
 #[test]
 fn fingerprint_of_a_streamed_answer_equals_that_of_its_text() {
     let text = "one\u{a0}two\u{2003}three\u{85}fo\u{b}ur \t\r\nfünf 六 ".repeat(100);
-    let mut pieces = Chain::of(&[]);
+    let mut pieces = HistoryChain::of(&[]);
     for piece in text.split_inclusive(char::is_whitespace) {
         pieces.hear(&TurnEvent::Text(piece.to_owned()));
     }
@@ -300,7 +300,7 @@ proptest! {
     fn streamed_and_returned_history_have_the_same_fingerprint(legs in prop::collection::vec(leg(), 1..6)) {
         let mut items = vec![user("go")];
         for (n, leg) in legs.iter().enumerate() {
-            let mut chain = Chain::of(&items);
+            let mut chain = HistoryChain::of(&items);
             for event in leg.events(n) {
                 chain.hear(&event);
             }

@@ -367,7 +367,7 @@ fn a_refusal_names_close_matches_and_the_command() {
 fn unknown_names_pass_through_when_allowed() {
     let list = slugs();
     let pass = |name: &str, effort| {
-        let resolved = list.resolve_with(name, effort, Unknown::PassThrough).unwrap();
+        let resolved = list.resolve_with(name, effort, UnknownName::PassThrough).unwrap();
         assert_eq!(resolved.via, Via::PassedThrough);
         show(&resolved)
     };
@@ -375,8 +375,8 @@ fn unknown_names_pass_through_when_allowed() {
     assert_eq!(pass("llama-4[size=big]", None), "llama-4 [size=big]");
     assert_eq!(pass("gpt-5.9-high", None), "gpt-5.9 [reasoning=high]");
     assert_eq!(pass("cursor/gpt-5.9", Some(Effort::Low)), "gpt-5.9 [reasoning=low]");
-    assert!(list.resolve_with("", None, Unknown::PassThrough).is_err());
-    let known = list.resolve_with("gpt-5.4", None, Unknown::PassThrough).unwrap();
+    assert!(list.resolve_with("", None, UnknownName::PassThrough).is_err());
+    let known = list.resolve_with("gpt-5.4", None, UnknownName::PassThrough).unwrap();
     assert_eq!(known.via, Via::Listed);
 }
 

@@ -151,7 +151,7 @@ fn a_bare_composer_is_not_the_fast_one_without_parameters() {
 }
 
 fn pass(name: &str) -> String {
-    match ModelList::default().resolve_with(name, None, Unknown::PassThrough) {
+    match ModelList::default().resolve_with(name, None, UnknownName::PassThrough) {
         Ok(resolved) => show(&resolved),
         Err(error) => format!("{:?}", error.code),
     }

@@ -1,7 +1,7 @@
 use super::*;
 
 fn pieces(text: &str) -> (Vec<&str>, bool) {
-    let mut pieces = Pieces::new(text);
+    let mut pieces = TextPieces::new(text);
     let all = pieces.by_ref().collect();
     (all, pieces.is_clean())
 }
@@ -146,7 +146,7 @@ mod exact {
         for text in
             sources.iter().map(|text| (*text).to_owned()).chain([mixed, han, minified, crlf])
         {
-            cut += Pieces::new(&text).count() - 1;
+            cut += TextPieces::new(&text).count() - 1;
             for (bpe, vocabulary) in BOTH
                 .iter()
                 .zip([crate::tokens::Vocabulary::O200k, crate::tokens::Vocabulary::Cl100k])

@@ -33,7 +33,7 @@ fn a_count_says_whether_it_is_exact() {
         ("gemini-3-pro", false),
         ("something-new", false),
     ] {
-        let measure = Measure::of(Family::of(model), model);
+        let measure = TokenMeasure::of(Family::of(model), model);
         let counted = measure.count("hello world");
         assert_eq!(counted.exact, exact, "{model}");
         assert!(counted.tokens >= 2, "{model}");

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::{
     LoopGuard, LoopVerdict, PENDING_CAP, REFUSED_CAP, SEEN_CAP,
-    classify::{Class, Kind, repeat_note, without_note},
+    classify::{OutcomeClass, ToolKind, repeat_note, without_note},
 };
 use crate::model::{Item, Message, Part, Role, ToolCall, ToolContent, ToolResult};
 
@@ -353,7 +353,7 @@ fn memory_is_bounded() {
 fn tools_are_classified_by_name() {
     for (kind, names) in [
         (
-            Kind::Read,
+            ToolKind::Read,
             &[
                 "read",
                 "Read",
@@ -373,7 +373,7 @@ fn tools_are_classified_by_name() {
             ][..],
         ),
         (
-            Kind::Edit,
+            ToolKind::Edit,
             &[
                 "write",
                 "Edit",
@@ -385,11 +385,11 @@ fn tools_are_classified_by_name() {
                 "delete_file",
             ],
         ),
-        (Kind::Plan, &["TodoWrite", "todowrite", "todo_read", "update_plan", "todoread"]),
-        (Kind::Other, &["bash", "shell", "run_terminal_cmd", "task", "deploy", "", "ready"]),
+        (ToolKind::Plan, &["TodoWrite", "todowrite", "todo_read", "update_plan", "todoread"]),
+        (ToolKind::Other, &["bash", "shell", "run_terminal_cmd", "task", "deploy", "", "ready"]),
     ] {
         for name in names {
-            assert_eq!(Kind::of(name), kind, "{name}");
+            assert_eq!(ToolKind::of(name), kind, "{name}");
         }
     }
 }
@@ -398,7 +398,7 @@ fn tools_are_classified_by_name() {
 fn outcomes_are_classified_by_text() {
     for (class, texts) in [
         (
-            Class::Success,
+            OutcomeClass::Success,
             &[
                 "",
                 "ok",
@@ -409,7 +409,7 @@ fn outcomes_are_classified_by_text() {
             ][..],
         ),
         (
-            Class::Error,
+            OutcomeClass::Error,
             &[
                 "Error: oldString not found",
                 "error[E0502]: x",
@@ -421,7 +421,7 @@ fn outcomes_are_classified_by_text() {
             ],
         ),
         (
-            Class::Refused,
+            OutcomeClass::Refused,
             &[
                 "The read tool was called with invalid arguments: [{\"code\":\"invalid_type\"}]",
                 "<tool_use_error>InputValidationError: Edit failed due to: x</tool_use_error>",
@@ -434,11 +434,11 @@ fn outcomes_are_classified_by_text() {
         ),
     ] {
         for text in texts {
-            assert_eq!(Class::of(text, false), class, "{text}");
+            assert_eq!(OutcomeClass::of(text, false), class, "{text}");
         }
     }
-    assert_eq!(Class::of("anything", true), Class::Error);
-    assert_eq!(Class::of("1 validation error for Edit", true), Class::Refused);
+    assert_eq!(OutcomeClass::of("anything", true), OutcomeClass::Error);
+    assert_eq!(OutcomeClass::of("1 validation error for Edit", true), OutcomeClass::Refused);
 }
 
 proptest! {

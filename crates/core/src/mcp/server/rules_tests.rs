@@ -2,24 +2,24 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn headers(version: Option<&str>, method: &[&str], name: &[&str]) -> Headers {
+fn headers(version: Option<&str>, method: &[&str], name: &[&str]) -> McpHeaders {
     let all = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect();
-    Headers { version: version.map(ToOwned::to_owned), method: all(method), name: all(name) }
+    McpHeaders { version: version.map(ToOwned::to_owned), method: all(method), name: all(name) }
 }
 
 fn message(method: &str, params: &Value) -> String {
     json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string()
 }
 
-fn check(headers: &Headers, message: &str) -> Result<Lifecycle, Refusal> {
+fn check(headers: &McpHeaders, message: &str) -> Result<Lifecycle, McpRefusal> {
     lifecycle(headers, &Inbound::read(message.as_bytes()).unwrap())
 }
 
 /// The code of a refusal; 0 if it is words only.
-fn code(outcome: Result<Lifecycle, Refusal>) -> i64 {
+fn code(outcome: Result<Lifecycle, McpRefusal>) -> i64 {
     match outcome.unwrap_err() {
-        Refusal::Words(_) => 0,
-        Refusal::Message(message) => {
+        McpRefusal::Words(_) => 0,
+        McpRefusal::Message(message) => {
             serde_json::from_slice::<Value>(&message).unwrap()["error"]["code"].as_i64().unwrap()
         }
     }
@@ -105,5 +105,5 @@ fn method_and_name_headers_must_match_the_message() {
     let note = r#"{"jsonrpc":"2.0","method":"notifications/x"}"#;
     assert_eq!(check(&newest(&["notifications/x"], &[]), note), Ok(Lifecycle::Alone));
     assert_eq!(code(check(&newest(&[], &[]), note)), -32020);
-    assert!(matches!(no_answers(), Refusal::Message(_)));
+    assert!(matches!(no_answers(), McpRefusal::Message(_)));
 }

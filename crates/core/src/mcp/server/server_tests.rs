@@ -7,12 +7,12 @@ use crate::{
     peer::child::HostedResult,
 };
 
-fn server() -> Server {
+fn server() -> ToolServer {
     let tool = Tool { name: "look".to_owned(), description: String::new(), schema: None };
-    Server::new("ibeam", "1.2.3", &[tool])
+    ToolServer::new("ibeam", "1.2.3", &[tool])
 }
 
-fn ask(message: &Value) -> Answer {
+fn ask(message: &Value) -> ToolServerAnswer {
     let text = message.to_string();
     let Some(Inbound::Request(request)) = Inbound::read(text.as_bytes()) else { panic!("{text}") };
     server().answer(&request)
@@ -21,9 +21,9 @@ fn ask(message: &Value) -> Answer {
 fn answered(method: &str, params: &Value) -> (Value, u16) {
     let message = json!({ "jsonrpc": "2.0", "id": "x", "method": method, "params": params });
     let (message, status) = match ask(&message) {
-        Answer::Message { message, status } => (message, status),
-        Answer::Tools(message) => (message, 200),
-        Answer::Call(call) => panic!("{call:?}"),
+        ToolServerAnswer::Message { message, status } => (message, status),
+        ToolServerAnswer::Tools(message) => (message, 200),
+        ToolServerAnswer::Call(call) => panic!("{call:?}"),
     };
     let message: Value = serde_json::from_slice(&message).unwrap();
     assert_eq!((&message["jsonrpc"], &message["id"]), (&json!("2.0"), &json!("x")));
@@ -127,7 +127,7 @@ fn stateless_requests_name_their_version_and_client() {
     }
 }
 
-fn called(params: &Value) -> Answer {
+fn called(params: &Value) -> ToolServerAnswer {
     ask(&json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params }))
 }
 
@@ -138,15 +138,17 @@ fn only_listed_tools_can_be_called() {
         (json!({}), "`name` is missing"),
         (json!({ "name": "look", "arguments": [] }), "`arguments` must be an object"),
     ] {
-        let Answer::Message { message, status: 200 } = called(&params) else { panic!("{params}") };
+        let ToolServerAnswer::Message { message, status: 200 } = called(&params) else {
+            panic!("{params}")
+        };
         let message: Value = serde_json::from_slice(&message).unwrap();
         assert_eq!(message["error"], json!({ "code": -32602, "message": text }));
     }
 }
 
-fn call(meta: &Value) -> Call {
+fn call(meta: &Value) -> HostedToolCall {
     let params = json!({ "name": "look", "arguments": { "n": 7 }, "_meta": meta });
-    let Answer::Call(call) = called(&params) else { panic!() };
+    let ToolServerAnswer::Call(call) = called(&params) else { panic!() };
     assert_eq!((call.name.as_str(), call.arguments.as_str()), ("look", r#"{"n":7}"#));
     call
 }
@@ -205,8 +207,8 @@ fn cancellation_names_its_request() {
     };
     let cancelled =
         |params: Value| read(json!({ "method": "notifications/cancelled", "params": params }));
-    assert_eq!(cancelled(json!({ "requestId": 5 })), Some(jsonrpc::Id::Number(5.into())));
-    assert_eq!(cancelled(json!({ "requestId": "a" })), Some(jsonrpc::Id::Text("a".to_owned())));
+    assert_eq!(cancelled(json!({ "requestId": 5 })), Some(jsonrpc::RpcId::Number(5.into())));
+    assert_eq!(cancelled(json!({ "requestId": "a" })), Some(jsonrpc::RpcId::Text("a".to_owned())));
     assert_eq!(cancelled(json!({})), None);
     assert_eq!(read(json!({ "method": "notifications/initialized" })), None);
     assert!(matches!(Inbound::read(br#"{"id":1,"result":{}}"#), Some(Inbound::Response)));

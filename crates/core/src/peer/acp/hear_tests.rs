@@ -45,10 +45,10 @@ fn session_without_an_id_is_refused() {
 
 #[test]
 fn usage_is_read_from_reported_numbers_only() {
-    let read = |value: Value| Ending::read(Some(&raw(&value)));
+    let read = |value: Value| PromptEnding::read(Some(&raw(&value)));
     assert_eq!(read(json!({"stopReason": "end_turn"})).usage, None);
-    assert_eq!(read(json!({"usage": {"totalTokens": 7}})), Ending::default());
-    assert_eq!(read(json!({"usage": "many"})), Ending::default());
+    assert_eq!(read(json!({"usage": {"totalTokens": 7}})), PromptEnding::default());
+    assert_eq!(read(json!({"usage": "many"})), PromptEnding::default());
     // The cached part may have been left out of the prompt, and thoughts are of the output.
     let usage =
         json!({"inputTokens": 3, "outputTokens": 2, "cachedReadTokens": 100, "thoughtTokens": 9});

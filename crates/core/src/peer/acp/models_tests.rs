@@ -2,13 +2,13 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn offer(opened: &Value) -> Offer {
+fn offer(opened: &Value) -> ModelOffer {
     let raw = RawValue::from_string(opened.to_string()).unwrap();
-    Offer::read(Some(&raw))
+    ModelOffer::read(Some(&raw))
 }
 
-fn set(model: &str) -> Result<Choice, TurnError> {
-    Ok(Choice::Set(model.to_owned()))
+fn set(model: &str) -> Result<ModelChoice, TurnError> {
+    Ok(ModelChoice::Set(model.to_owned()))
 }
 
 fn option(values: &Value) -> Value {
@@ -21,7 +21,7 @@ fn option(values: &Value) -> Value {
 #[test]
 fn models_are_read_from_both_formats() {
     let values = json!([{"value": "a[fast=true]", "name": "A"}, {"value": "b"}, 7, {"value": 8}]);
-    let expected = Offer {
+    let expected = ModelOffer {
         option: "llm".to_owned(),
         ids: vec!["a[fast=true]".to_owned(), "b".to_owned()],
         current: Some("a[fast=true]".to_owned()),
@@ -31,7 +31,7 @@ fn models_are_read_from_both_formats() {
     assert_eq!(offer(&option(&groups)), expected);
 
     let models = json!({"models": {"currentModelId": "b", "availableModels": [{"modelId": "b", "name": "B"}]}});
-    let plain = Offer {
+    let plain = ModelOffer {
         option: "model".to_owned(),
         ids: vec!["b".to_owned()],
         current: Some("b".to_owned()),
@@ -42,7 +42,10 @@ fn models_are_read_from_both_formats() {
     both["models"] = models["models"].clone();
     assert_eq!(offer(&both), plain);
     for nothing in [json!({}), json!(null), json!({"models": 7, "configOptions": {}})] {
-        assert_eq!(offer(&nothing), Offer { option: "model".to_owned(), ..Offer::default() });
+        assert_eq!(
+            offer(&nothing),
+            ModelOffer { option: "model".to_owned(), ..ModelOffer::default() }
+        );
     }
 }
 
@@ -53,13 +56,13 @@ fn the_closest_model_is_chosen() {
     let values: Vec<Value> = values.iter().map(|value| json!({"value": value})).collect();
     let offer = offer(&option(&json!(values)));
     assert_eq!(offer.choose("a"), set("a[fast=false]"));
-    assert_eq!(offer.choose("a-fast"), Ok(Choice::Stay), "it is the current one");
-    assert_eq!(offer.choose("a[fast=true]"), Ok(Choice::Stay));
-    assert_eq!(offer.choose("a-thinking"), Ok(Choice::Stay), "nothing fits better");
+    assert_eq!(offer.choose("a-fast"), Ok(ModelChoice::Stay), "it is the current one");
+    assert_eq!(offer.choose("a[fast=true]"), Ok(ModelChoice::Stay));
+    assert_eq!(offer.choose("a-thinking"), Ok(ModelChoice::Stay), "nothing fits better");
     assert_eq!(offer.choose("gpt-5.4-high"), set("gpt-5.4[reasoning=high]"));
     assert_eq!(offer.choose("gpt-5.4"), set("gpt-5.4"));
     assert_eq!(offer.choose("auto"), set("default[]"));
-    assert_eq!(offer.choose(""), Ok(Choice::Stay));
+    assert_eq!(offer.choose(""), Ok(ModelChoice::Stay));
     let error = offer.choose("c").unwrap_err();
     assert_eq!(error.code, ErrorCode::ModelNotFound);
     assert_eq!(error.param.as_deref(), Some("model"));
@@ -68,9 +71,9 @@ fn the_closest_model_is_chosen() {
 
 #[test]
 fn no_model_is_set_without_a_list() {
-    assert_eq!(offer(&json!({})).choose("anything"), Ok(Choice::Stay));
+    assert_eq!(offer(&json!({})).choose("anything"), Ok(ModelChoice::Stay));
     let one = offer(&json!({"models": {"availableModels": [{"modelId": "a"}]}}));
-    assert_eq!(one.choose("auto"), Ok(Choice::Stay), "left to the agent");
+    assert_eq!(one.choose("auto"), Ok(ModelChoice::Stay), "left to the agent");
 }
 
 #[test]

@@ -11,11 +11,11 @@ use crate::{
 const BEARER: &str = "b34r3r-of-this-test";
 
 /// A speaker, and the agent's side of it.
-struct Run(Speaker);
+struct Run(AcpSpeaker);
 
 impl Run {
-    fn begin(ready: &Ready, ask: &Ask) -> Self {
-        let mut speaker = Speaker::new(Policy::default());
+    fn begin(ready: &Ready, ask: &ChildRequest) -> Self {
+        let mut speaker = AcpSpeaker::new(ToolPolicy::default());
         speaker.begin(ready, ask);
         Self(speaker)
     }
@@ -25,7 +25,7 @@ impl Run {
         let mut run = Self::begin(&greeted(), &asking("hello"));
         run.answer("session/new", &json!({"sessionId": "s1"}));
         assert_eq!(run.method(), "session/prompt");
-        assert_eq!(run.heard(), [Heard::Session("s1".to_owned())]);
+        assert_eq!(run.heard(), [ChildEvent::Session("s1".to_owned())]);
         run
     }
 
@@ -50,7 +50,7 @@ impl Run {
         self.one()["method"].as_str().unwrap().to_owned()
     }
 
-    fn heard(&mut self) -> Vec<Heard> {
+    fn heard(&mut self) -> Vec<ChildEvent> {
         std::iter::from_fn(|| self.0.poll_heard()).collect()
     }
 
@@ -85,7 +85,7 @@ impl Run {
 
     fn failed(&mut self) -> (ErrorCode, Remedy, String) {
         match self.heard().pop() {
-            Some(Heard::Failed(Failure { error, remedy })) => {
+            Some(ChildEvent::Failed(PeerFailure { error, remedy })) => {
                 (error.code, remedy, error.message.into_owned())
             }
             other => panic!("{other:?}"),
@@ -97,20 +97,23 @@ fn greeted() -> Ready {
     Ready { workspace: "/w".to_owned(), greeted: true, ..Ready::default() }
 }
 
-fn asking(text: &str) -> Ask {
-    Ask { prompt: Prompt { text: text.to_owned(), images: Vec::new() }, ..Ask::default() }
+fn asking(text: &str) -> ChildRequest {
+    ChildRequest {
+        prompt: Prompt { text: text.to_owned(), images: Vec::new() },
+        ..ChildRequest::default()
+    }
 }
 
-fn resuming(name: &str) -> Ask {
-    Ask { resume: Some(name.to_owned()), ..asking("and now?") }
+fn resuming(name: &str) -> ChildRequest {
+    ChildRequest { resume: Some(name.to_owned()), ..asking("and now?") }
 }
 
 fn chunk(text: &str) -> Value {
     json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}})
 }
 
-fn text(words: &str) -> Heard {
-    Heard::Text(words.to_owned())
+fn text(words: &str) -> ChildEvent {
+    ChildEvent::Text(words.to_owned())
 }
 
 #[test]
@@ -120,7 +123,7 @@ fn complete_run_from_initialize_to_release() {
         bearer: SecretString::from(BEARER),
     };
     let ready = Ready { workspace: "/w".to_owned(), host: Some(host), ..Ready::default() };
-    let ask = Ask { model: "composer-2-fast".to_owned(), ..asking("hello") };
+    let ask = ChildRequest { model: "composer-2-fast".to_owned(), ..asking("hello") };
     let mut run = Run::begin(&ready, &ask);
     let greeting = run.answer(
         "initialize",
@@ -180,12 +183,12 @@ fn complete_run_from_initialize_to_release() {
     assert_eq!(
         run.heard(),
         [
-            Heard::Session("s1".to_owned()),
-            Heard::Thought("hm".to_owned()),
+            ChildEvent::Session("s1".to_owned()),
+            ChildEvent::Thought("hm".to_owned()),
             text("Hel"),
-            Heard::Alive,
+            ChildEvent::Alive,
             text("lo"),
-            Heard::Ended(FinishReason::Stop),
+            ChildEvent::Ended(FinishReason::Stop),
         ]
     );
     assert_eq!(run.sent(), [json!("release")]);
@@ -299,10 +302,10 @@ fn replayed_history_is_not_part_of_the_answer() {
     assert_eq!(
         run.heard(),
         [
-            Heard::Alive,
-            Heard::Session("s1".to_owned()),
+            ChildEvent::Alive,
+            ChildEvent::Session("s1".to_owned()),
             text("new"),
-            Heard::Ended(FinishReason::Stop)
+            ChildEvent::Ended(FinishReason::Stop)
         ]
     );
     assert_eq!(run.sent(), [json!("release")]);
@@ -313,10 +316,10 @@ fn open_session_is_reused() {
     let ready = Ready { session: Some("s1".to_owned()), ..greeted() };
     let mut run = Run::begin(&ready, &resuming("s1"));
     assert_eq!(run.method(), "session/prompt");
-    assert_eq!(run.heard(), [Heard::Session("s1".to_owned())]);
+    assert_eq!(run.heard(), [ChildEvent::Session("s1".to_owned())]);
 
     // With a model, which may be another one than before.
-    let ask = Ask { model: "gpt-5.4-high".to_owned(), ..resuming("s1") };
+    let ask = ChildRequest { model: "gpt-5.4-high".to_owned(), ..resuming("s1") };
     let mut run = Run::begin(&ready, &ask);
     let set = run.answer("session/set_config_option", &json!({}));
     assert_eq!(set, json!({"sessionId": "s1", "configId": "model", "value": "gpt-5.4-high"}));
@@ -330,7 +333,7 @@ fn open_session_is_reused() {
     let set = run.answer("session/set_config_option", &json!({}));
     assert_eq!(set["value"], "gpt-5.4[reasoning=high]");
     assert_eq!(run.method(), "session/prompt");
-    assert_eq!(run.heard(), [Heard::Session("s1".to_owned())]);
+    assert_eq!(run.heard(), [ChildEvent::Session("s1".to_owned())]);
 
     // Another one than the open one is loaded.
     let mut run = Run::begin(&ready, &resuming("s2"));
@@ -339,7 +342,7 @@ fn open_session_is_reused() {
 
 #[test]
 fn agent_without_config_options_is_prompted_anyway() {
-    let ask = Ask { model: "b".to_owned(), ..asking("x") };
+    let ask = ChildRequest { model: "b".to_owned(), ..asking("x") };
     let mut run = Run::begin(&greeted(), &ask);
     let models =
         json!({"currentModelId": "a", "availableModels": [{"modelId": "a"}, {"modelId": "b"}]});
@@ -350,7 +353,7 @@ fn agent_without_config_options_is_prompted_anyway() {
 
 #[test]
 fn unknown_model_error_lists_the_available_ones() {
-    let ask = Ask { model: "nope".to_owned(), ..asking("x") };
+    let ask = ChildRequest { model: "nope".to_owned(), ..asking("x") };
     let mut run = Run::begin(&greeted(), &ask);
     let models =
         json!({"currentModelId": "a", "availableModels": [{"modelId": "a"}, {"modelId": "b"}]});
@@ -404,7 +407,7 @@ fn every_stop_reason_ends_the_run() {
         let mut run = Run::prompting();
         run.update(&chunk("x"));
         run.result(&json!({"stopReason": reason}));
-        assert_eq!(run.heard(), [text("x"), Heard::Ended(ended)], "{reason}");
+        assert_eq!(run.heard(), [text("x"), ChildEvent::Ended(ended)], "{reason}");
         assert_eq!(run.sent(), [json!("release")], "{reason}");
     }
     for (reason, expected) in [
@@ -435,13 +438,17 @@ fn empty_answer_is_a_failure() {
         run.result(&json!({"stopReason": "end_turn"}));
         let last = run.heard().pop().unwrap();
         match last {
-            Heard::Failed(failure) => {
+            ChildEvent::Failed(failure) => {
                 assert!(empty, "{update}");
                 assert_eq!(failure.error.code, ErrorCode::UpstreamError);
                 assert_eq!(failure.remedy, Remedy::FreshConversation);
             }
             last => {
-                assert_eq!((last, empty), (Heard::Ended(FinishReason::Stop), false), "{update}")
+                assert_eq!(
+                    (last, empty),
+                    (ChildEvent::Ended(FinishReason::Stop), false),
+                    "{update}"
+                )
             }
         }
     }
@@ -468,7 +475,7 @@ fn usage_comes_before_the_ending() {
         let mut run = Run::prompting();
         run.update(&chunk("x"));
         run.result(&result);
-        let expected = [text("x"), Heard::Usage(usage), Heard::Ended(FinishReason::Stop)];
+        let expected = [text("x"), ChildEvent::Usage(usage), ChildEvent::Ended(FinishReason::Stop)];
         assert_eq!(run.heard(), expected);
     }
 }
@@ -479,7 +486,7 @@ fn other_updates_only_show_that_the_agent_is_alive() {
     for kind in ["plan", "current_mode_update", "available_commands_update", "session_info_update"]
     {
         run.update(&json!({"sessionUpdate": kind, "entries": []}));
-        assert_eq!(run.heard(), [Heard::Alive], "{kind}");
+        assert_eq!(run.heard(), [ChildEvent::Alive], "{kind}");
     }
     assert_eq!(run.0.unknown(), 0);
     for update in [
@@ -489,7 +496,7 @@ fn other_updates_only_show_that_the_agent_is_alive() {
         json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "image", "data": ""}}),
     ] {
         run.update(&update);
-        assert_eq!(run.heard(), [Heard::Alive], "{update}");
+        assert_eq!(run.heard(), [ChildEvent::Alive], "{update}");
     }
     assert_eq!(run.0.unknown(), 4);
     run.say(&json!({"method": "cursor/new_thing", "params": {}}));
@@ -499,7 +506,7 @@ fn other_updates_only_show_that_the_agent_is_alive() {
     // An agent below this one.
     let params = json!({"sessionId": "other", "update": chunk("not the answer")});
     run.say(&json!({"method": "session/update", "params": params}));
-    assert_eq!(run.heard(), [Heard::Alive]);
+    assert_eq!(run.heard(), [ChildEvent::Alive]);
     assert!(run.sent().is_empty());
 }
 
@@ -523,7 +530,7 @@ fn every_request_of_the_agent_is_answered() {
                 assert!(sent["error"]["message"].as_str().unwrap().contains(method), "{sent}");
             }
         }
-        assert_eq!(run.heard(), [Heard::Alive]);
+        assert_eq!(run.heard(), [ChildEvent::Alive]);
     }
     let mut run = Run::prompting();
     run.say(&json!({"id": 0, "method": "cursor/ask_question", "params": {"questions": []}}));
@@ -554,7 +561,7 @@ fn cancelled_prompt_is_waited_for() {
     run.result(&json!({"stopReason": "end_turn"}));
     let heard = run.heard();
     assert!(!heard.contains(&text("y")));
-    let Some(Heard::Failed(failure)) = heard.last() else { panic!("{heard:?}") };
+    let Some(ChildEvent::Failed(failure)) = heard.last() else { panic!("{heard:?}") };
     assert_eq!(failure.error.code, ErrorCode::Cancelled);
     assert_eq!(run.sent(), [json!("release")]);
 }
@@ -627,7 +634,7 @@ fn early_exit_is_a_failure() {
     let last = json!({"id": run.0.last_id, "result": {"stopReason": "end_turn"}});
     run.0.on_output(last.to_string().into());
     run.0.on_exit(&exit(""));
-    assert_eq!(run.heard(), [text("x"), Heard::Ended(FinishReason::Stop)]);
+    assert_eq!(run.heard(), [text("x"), ChildEvent::Ended(FinishReason::Stop)]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::model::{Dialect, Hints, ImageSource, Sampling, Tool, ToolChoice};
 
-const RULES: Rules = Rules { result_bytes: 1 << 20, images: true };
+const RULES: PromptLimits = PromptLimits { result_bytes: 1 << 20, images: true };
 
 fn user(text: &str) -> Item {
     Item::Message(Message { role: Role::User, parts: vec![Part::Text(text.to_owned())] })
@@ -44,7 +44,7 @@ fn request(system: &[&str], items: Vec<Item>, tools: &[&str]) -> TurnRequest {
 }
 
 fn told(request: &TurnRequest) -> String {
-    write(request, &Telling::default(), RULES).text
+    write(request, &PromptScope::default(), RULES).text
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn history_may_end_with_results_or_an_answer() {
 #[test]
 fn continued_session_gets_only_new_items() {
     let items = vec![user("one"), assistant("1"), user("two")];
-    let telling = Telling { resume: Some("s".into()), covers: 2, ..Telling::default() };
+    let telling = PromptScope { resume: Some("s".into()), covers: 2, ..PromptScope::default() };
     let prompt = write(&request(&["Be brief."], items, &["read"]), &telling, RULES);
     assert_eq!(prompt.text, "two");
 }
@@ -117,7 +117,7 @@ fn continued_session_gets_only_new_items() {
 #[test]
 fn results_are_sent_with_their_calls() {
     let telling =
-        Telling { resume: Some("s".into()), calls: vec![call("c1")], ..Telling::default() };
+        PromptScope { resume: Some("s".into()), calls: vec![call("c1")], ..PromptScope::default() };
     let prompt = write(&request(&[], vec![result("c1", "A")], &["read"]), &telling, RULES);
     let expected = "\
 <conversation>
@@ -132,12 +132,12 @@ Go on with the results above.";
 #[test]
 fn extra_question_comes_last() {
     let request = request(&[], vec![user("one")], &[]);
-    let mut telling = Telling {
+    let mut telling = PromptScope {
         resume: Some("s".into()),
         covers: 1,
         said: Some(assistant("1")),
         text: Some("As JSON.".into()),
-        ..Telling::default()
+        ..PromptScope::default()
     };
     assert_eq!(write(&request, &telling, RULES).text, "As JSON.");
     telling.resume = None;
@@ -153,9 +153,9 @@ fn images_are_sent_beside_the_text() {
     let image = Image { source: ImageSource::Inline { mime: "image/png".into(), data } };
     let parts = vec![Part::Text("what is this?".into()), Part::Image(image.clone())];
     let request = request(&[], vec![Item::Message(Message { role: Role::User, parts })], &[]);
-    let prompt = write(&request, &Telling::default(), RULES);
+    let prompt = write(&request, &PromptScope::default(), RULES);
     assert_eq!(prompt, Prompt { text: "what is this?\n[image 1]".into(), images: vec![image] });
-    let blind = write(&request, &Telling::default(), Rules { images: false, ..RULES });
+    let blind = write(&request, &PromptScope::default(), PromptLimits { images: false, ..RULES });
     assert_eq!(blind.text, format!("what is this?\n{HIDDEN_IMAGE}"));
     assert!(blind.images.is_empty());
 }
@@ -163,8 +163,8 @@ fn images_are_sent_beside_the_text() {
 #[test]
 fn a_long_result_of_the_history_is_capped() {
     let items = vec![user("x"), Item::ToolCall(call("c1")), result("c1", &"x".repeat(5000))];
-    let rules = Rules { result_bytes: 100, images: true };
-    let text = write(&request(&[], items, &[]), &Telling::default(), rules).text;
+    let rules = PromptLimits { result_bytes: 100, images: true };
+    let text = write(&request(&[], items, &[]), &PromptScope::default(), rules).text;
     assert!(text.len() < 600, "{}", text.len());
     assert!(text.contains("the first 100 of 5000 bytes"), "{text}");
 }

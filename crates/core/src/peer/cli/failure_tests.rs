@@ -4,7 +4,7 @@ fn exit(code: Option<i32>, stderr: &str) -> Exit {
     Exit { code, stderr: stderr.to_owned() }
 }
 
-fn of(stderr: &str) -> Failure {
+fn of(stderr: &str) -> PeerFailure {
     of_exit(&exit(Some(1), stderr), "", false)
 }
 

@@ -85,28 +85,28 @@ fn list_is_limited() {
 #[test]
 fn status_output_is_read() {
     let signed_in =
-        |account: Option<&str>| Status::SignedIn { account: account.map(str::to_owned) };
+        |account: Option<&str>| SignInStatus::SignedIn { account: account.map(str::to_owned) };
     let rows = [
         ("\x1b[32m ✓ Logged in as me@example.com\x1b[0m\n", signed_in(Some("me@example.com"))),
         ("✓ Logged in as me@example.com.", signed_in(Some("me@example.com"))),
         ("✓ Logged in\nAccount: (me@example.com)\n", signed_in(Some("me@example.com"))),
         ("✓ Logged in", signed_in(None)),
-        ("Checking…\rNot logged in\n", Status::SignedOut),
-        ("You are not authenticated. Run cursor-agent login.", Status::SignedOut),
+        ("Checking…\rNot logged in\n", SignInStatus::SignedOut),
+        ("You are not authenticated. Run cursor-agent login.", SignInStatus::SignedOut),
         (
             r#"{"status":"authenticated","isAuthenticated":true,"userInfo":{"email":"a@b.c"}}"#,
             signed_in(Some("a@b.c")),
         ),
-        ("\x1b[2K{\"isAuthenticated\":false,\"message\":\"Logged in\"}\n", Status::SignedOut),
-        (r#"warning {"status":"unauthenticated"}"#, Status::SignedOut),
+        ("\x1b[2K{\"isAuthenticated\":false,\"message\":\"Logged in\"}\n", SignInStatus::SignedOut),
+        (r#"warning {"status":"unauthenticated"}"#, SignInStatus::SignedOut),
         (r#"{"loggedIn":true}"#, signed_in(None)),
-        (r#"{"isAuthenticated":"yes","message":"Not logged in"}"#, Status::SignedOut),
-        (r#"{"other":1}"#, Status::Unclear),
-        ("unknown command 'status' {", Status::Unclear),
-        ("", Status::Unclear),
+        (r#"{"isAuthenticated":"yes","message":"Not logged in"}"#, SignInStatus::SignedOut),
+        (r#"{"other":1}"#, SignInStatus::Unclear),
+        ("unknown command 'status' {", SignInStatus::Unclear),
+        ("", SignInStatus::Unclear),
     ];
     for (output, want) in rows {
-        assert_eq!(Status::read(output), want, "{output}");
+        assert_eq!(SignInStatus::read(output), want, "{output}");
     }
 }
 

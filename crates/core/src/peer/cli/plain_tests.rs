@@ -26,7 +26,7 @@ fn one_line_joins_and_shortens_text() {
 
 #[test]
 fn tail_keeps_the_end() {
-    let mut tail = Tail::default();
+    let mut tail = NoiseTail::default();
     tail.push_line("first");
     assert_eq!(tail.as_str(), "first\n");
     for _ in 0..5000 {

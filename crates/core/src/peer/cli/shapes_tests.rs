@@ -7,7 +7,7 @@ use super::{
     hear,
     testing::{bare, delta, ends, flush, heard, shell, success, text},
 };
-use crate::peer::child::Heard;
+use crate::peer::child::ChildEvent;
 
 /// Texts that repeat themselves, as the pieces in which they are told.
 const REPEATED: [&[&str]; 9] = [
@@ -143,7 +143,7 @@ proptest! {
         prop_assert_eq!(&whole, &hear(&cut(&bytes, &cuts)));
         prop_assert_eq!(text(&whole), want);
         prop_assert_eq!(ends(&whole), 1);
-        let is_whole = matches!(whole.last(), Some(Heard::Ended(_)));
+        let is_whole = matches!(whole.last(), Some(ChildEvent::Ended(_)));
         prop_assert_eq!(is_whole, last);
     }
 

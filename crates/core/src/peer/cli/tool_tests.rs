@@ -3,7 +3,7 @@ use super::*;
 /// What is told of a call: its line, then its failure. `None`: it is hosted.
 fn told(json: &str) -> Option<Vec<String>> {
     let raw: Box<RawValue> = serde_json::from_str(json).unwrap();
-    let call = Call::read(&raw).unwrap();
+    let call = CliCall::read(&raw).unwrap();
     (!call.hosted).then(|| std::iter::once(call.line()).chain(call.failure()).collect())
 }
 
@@ -122,6 +122,6 @@ fn failed_call_has_its_reason() {
 fn json_without_a_tool_call_is_ignored() {
     for json in ["{}", "[]", "null", r#"{"other":{}}"#, r#"{"function":{}}"#] {
         let raw: Box<RawValue> = serde_json::from_str(json).unwrap();
-        assert!(Call::read(&raw).is_none(), "{json}");
+        assert!(CliCall::read(&raw).is_none(), "{json}");
     }
 }

@@ -1,8 +1,8 @@
 use super::*;
 
 /// What comes out of these events. `None` is the beginning of a tool call.
-fn told(events: &[Option<(&str, Shape)>]) -> String {
-    let mut voice = Voice::default();
+fn told(events: &[Option<(&str, TextMark)>]) -> String {
+    let mut voice = RecapFilter::default();
     let mut out = String::new();
     for event in events {
         match event {
@@ -14,16 +14,16 @@ fn told(events: &[Option<(&str, Shape)>]) -> String {
     out
 }
 
-fn delta(text: &str) -> Option<(&str, Shape)> {
-    Some((text, Shape::Delta))
+fn delta(text: &str) -> Option<(&str, TextMark)> {
+    Some((text, TextMark::Delta))
 }
 
-fn flush(text: &str) -> Option<(&str, Shape)> {
-    Some((text, Shape::Flush))
+fn flush(text: &str) -> Option<(&str, TextMark)> {
+    Some((text, TextMark::Flush))
 }
 
-fn bare(text: &str) -> Option<(&str, Shape)> {
-    Some((text, Shape::Bare))
+fn bare(text: &str) -> Option<(&str, TextMark)> {
+    Some((text, TextMark::Bare))
 }
 
 #[test]
@@ -101,11 +101,11 @@ fn late_marks_still_decide() {
 
 #[test]
 fn text_too_long_to_compare_is_not_stored() {
-    let mut voice = Voice::default();
+    let mut voice = RecapFilter::default();
     let half = "x".repeat(MAX_LINE / 2 + 1);
-    assert_eq!(voice.hear(&half, Shape::Bare), half);
+    assert_eq!(voice.hear(&half, TextMark::Bare), half);
     voice.next_message();
-    assert_eq!(voice.hear(&half, Shape::Bare), half);
+    assert_eq!(voice.hear(&half, TextMark::Bare), half);
     assert!(voice.said.is_empty() && voice.over);
-    assert_eq!(voice.hear("more", Shape::Bare), "more");
+    assert_eq!(voice.hear("more", TextMark::Bare), "more");
 }

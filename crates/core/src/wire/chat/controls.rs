@@ -6,7 +6,7 @@ use serde_json::Number;
 use super::types::{ChatJsonSchema, ChatRequestBody, ResponseFormat};
 use crate::{
     error::TurnError,
-    model::{Effort, Format, Params, Sampling, Schema, ToolChoice},
+    model::{AnswerFormat, Effort, ParamHandling, Sampling, Schema, ToolChoice},
     wire::{
         json::{invalid, is_not, is_set, unsupported},
         lenient::{Object, TextOr},
@@ -24,7 +24,7 @@ pub(super) fn decode(request: &ChatRequestBody<'_>) -> Result<Sampling, TurnErro
         max_tokens: max_tokens(request)?,
         stop: stop.into_iter().filter(|word| !word.is_empty()).collect(),
         format: format(request.response_format.as_ref())?,
-        params: Params { ignored: ignored(request), ..Params::default() },
+        params: ParamHandling { ignored: ignored(request), ..ParamHandling::default() },
     };
     if sampling.effort.is_some() {
         sampling.params.native.push("reasoning_effort");
@@ -33,7 +33,7 @@ pub(super) fn decode(request: &ChatRequestBody<'_>) -> Result<Sampling, TurnErro
         ("max_tokens", request.max_tokens.is_some()),
         ("max_completion_tokens", request.max_completion_tokens.is_some()),
         ("stop", !sampling.stop.is_empty()),
-        ("response_format", sampling.format != Format::Text),
+        ("response_format", sampling.format != AnswerFormat::Text),
     ]
     .into_iter()
     .filter_map(|(name, set)| set.then_some(name))
@@ -42,7 +42,12 @@ pub(super) fn decode(request: &ChatRequestBody<'_>) -> Result<Sampling, TurnErro
 }
 
 /// Lists what the client said about tools.
-pub(super) fn note_tools(params: &mut Params, tools: bool, choice: &ToolChoice, parallel: bool) {
+pub(super) fn note_tools(
+    params: &mut ParamHandling,
+    tools: bool,
+    choice: &ToolChoice,
+    parallel: bool,
+) {
     let set = [
         ("tools", tools),
         ("tool_choice", *choice != ToolChoice::Auto),
@@ -81,15 +86,15 @@ fn at_least_one(name: &str, number: Option<&Number>) -> Result<Option<u64>, Turn
     }
 }
 
-fn format(given: Option<&Object<ResponseFormat>>) -> Result<Format, TurnError> {
-    let Some(Object(given)) = given else { return Ok(Format::Text) };
+fn format(given: Option<&Object<ResponseFormat>>) -> Result<AnswerFormat, TurnError> {
+    let Some(Object(given)) = given else { return Ok(AnswerFormat::Text) };
     match given.r#type.as_deref() {
-        None | Some("text") => Ok(Format::Text),
-        Some("json_object") => Ok(Format::Json),
+        None | Some("text") => Ok(AnswerFormat::Text),
+        Some("json_object") => Ok(AnswerFormat::Json),
         Some("json_schema") => match &given.json_schema {
             Some(Object(ChatJsonSchema { name, schema: Some(schema) })) => {
                 let name = name.clone().filter(|name| !name.is_empty());
-                Ok(Format::Schema(Schema {
+                Ok(AnswerFormat::Schema(Schema {
                     name: name.unwrap_or_else(|| "answer".to_owned()),
                     text: schema.get().to_owned(),
                 }))

@@ -4,7 +4,10 @@ use proptest::prelude::*;
 use super::decode;
 use crate::{
     error::ErrorCode::{InvalidJson, InvalidValue, MissingMessages, UnsupportedParameter},
-    model::{Effort, Format, Image, ImageSource, Item, Params, Schema, ToolChoice, ToolContent},
+    model::{
+        AnswerFormat, Effort, Image, ImageSource, Item, ParamHandling, Schema, ToolChoice,
+        ToolContent,
+    },
     wire::chat::testing::{messages, ok, refused, with},
 };
 
@@ -313,7 +316,7 @@ fn ignored_parameters_are_listed_when_set() {
     );
     assert_eq!(request.sampling.max_tokens, Some(100), "the smaller one");
     assert_eq!(request.sampling.stop, ["a", "b"]);
-    assert_eq!(request.sampling.format, Format::Json);
+    assert_eq!(request.sampling.format, AnswerFormat::Json);
     assert_eq!(request.hints.user.as_deref(), Some("ann"));
 
     let request = ok(&with(
@@ -322,7 +325,7 @@ fn ignored_parameters_are_listed_when_set() {
         "store":false,"metadata":{},"service_tier":"auto","prediction":null,"tools":[],
         "tool_choice":"auto","parallel_tool_calls":true,"reasoning_effort":null"#,
     ));
-    assert_eq!(request.sampling.params, Params::default());
+    assert_eq!(request.sampling.params, ParamHandling::default());
     assert!(!request.sampling.is_controlled());
 }
 
@@ -350,7 +353,7 @@ fn invalid_limits_formats_and_stop_sequences_are_refused() {
     .sampling;
     assert_eq!((sampling.max_tokens, sampling.stop), (Some(7), vec!["x".to_owned()]));
     let schema = Schema { name: "n".to_owned(), text: r#"{"type":"object"}"#.to_owned() };
-    assert_eq!(sampling.format, Format::Schema(schema));
+    assert_eq!(sampling.format, AnswerFormat::Schema(schema));
 }
 
 #[test]

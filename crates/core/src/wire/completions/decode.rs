@@ -7,8 +7,8 @@ use super::types::CompletionRequestBody;
 use crate::{
     error::TurnError,
     model::{
-        Dialect, Format, Hints, Item, Message, Params, Part, Role, Sampling, ToolChoice,
-        TurnRequest,
+        AnswerFormat, Dialect, Hints, Item, Message, ParamHandling, Part, Role, Sampling,
+        ToolChoice, TurnRequest,
     },
     wire::{
         json::{invalid, is_not, is_set, parse, unsupported},
@@ -148,8 +148,12 @@ fn sampling(request: &CompletionRequestBody<'_>) -> Result<Sampling, TurnError> 
         Some(TextOr::List(words)) => words.clone(),
     };
     let emulated = [("max_tokens", max_tokens.is_some()), ("stop", !stop.is_empty())];
-    let params = Params { emulated: set(emulated), ignored: ignored(request), ..Params::default() };
-    Ok(Sampling { effort: None, max_tokens, stop, format: Format::Text, params })
+    let params = ParamHandling {
+        emulated: set(emulated),
+        ignored: ignored(request),
+        ..ParamHandling::default()
+    };
+    Ok(Sampling { effort: None, max_tokens, stop, format: AnswerFormat::Text, params })
 }
 
 fn ignored(request: &CompletionRequestBody<'_>) -> Vec<&'static str> {

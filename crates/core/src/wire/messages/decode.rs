@@ -12,7 +12,7 @@ use super::{
 use crate::{
     error::{ErrorCode, TurnError},
     history::take_marker,
-    model::{Dialect, Format, Hints, Params, Sampling, Schema, TurnRequest},
+    model::{AnswerFormat, Dialect, Hints, ParamHandling, Sampling, Schema, TurnRequest},
     wire::{
         blank,
         json::{invalid, is_not, is_set, parse, unsupported},
@@ -149,7 +149,7 @@ fn sampling(
     let format = match (config.and_then(|config| config.format.as_ref()), &request.output_format) {
         (Some(Object(given)), _) => format("output_config.format", given)?,
         (None, Some(Object(given))) => format("output_format", given)?,
-        (None, None) => Format::Text,
+        (None, None) => AnswerFormat::Text,
     };
     let stop = request.stop_sequences.clone().unwrap_or_default();
     if let Some(place) = stop.iter().position(String::is_empty) {
@@ -172,18 +172,18 @@ fn sampling(
     if !stop.is_empty() {
         emulated.push("stop_sequences");
     }
-    if format != Format::Text {
+    if format != AnswerFormat::Text {
         let old = config.is_none_or(|config| config.format.is_none());
         emulated.push(if old { "output_format" } else { "output_config.format" });
     }
-    let params = Params { native, emulated, ignored: ignored(request) };
+    let params = ParamHandling { native, emulated, ignored: ignored(request) };
     Ok((thinking, Sampling { effort, max_tokens: limit, stop, format, params }))
 }
 
-fn format(path: &str, given: &OutputFormat) -> Result<Format, TurnError> {
+fn format(path: &str, given: &OutputFormat) -> Result<AnswerFormat, TurnError> {
     match given.r#type.as_deref() {
         Some("json_schema") => {}
-        Some("text") => return Ok(Format::Text),
+        Some("text") => return Ok(AnswerFormat::Text),
         _ => {
             return Err(invalid(
                 format!("{path}.type"),
@@ -193,7 +193,7 @@ fn format(path: &str, given: &OutputFormat) -> Result<Format, TurnError> {
     }
     match given.schema.as_deref().map(RawValue::get).filter(|schema| schema.starts_with('{')) {
         Some(schema) => {
-            Ok(Format::Schema(Schema { name: "output".to_owned(), text: schema.to_owned() }))
+            Ok(AnswerFormat::Schema(Schema { name: "output".to_owned(), text: schema.to_owned() }))
         }
         None => Err(invalid(
             format!("{path}.schema"),

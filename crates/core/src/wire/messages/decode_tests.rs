@@ -5,7 +5,7 @@ use crate::{
     error::ErrorCode::{
         InvalidJson, InvalidValue, MissingMessages, ThreadUnsupported, UnsupportedParameter,
     },
-    model::{Effort, Format, Schema},
+    model::{AnswerFormat, Effort, Schema},
     wire::messages::{
         Thinking,
         testing::{messages, ok, refused, user, whole, with},
@@ -334,7 +334,8 @@ fn ignored_message_parameters_are_listed() {
 fn stops_and_formats_are_emulated() {
     let schema = r#"{"type":"object","properties":{"a":{"type":"string"}}}"#;
     let format = format!(r#"{{"type":"json_schema","schema":{schema}}}"#);
-    let expect = Format::Schema(Schema { name: "output".to_owned(), text: schema.to_owned() });
+    let expect =
+        AnswerFormat::Schema(Schema { name: "output".to_owned(), text: schema.to_owned() });
     let request = ok(&with(&format!(
         r#""stop_sequences":["END","\n\n"],"output_config":{{"format":{format},"effort":"low"}}"#
     )));
@@ -346,7 +347,7 @@ fn stops_and_formats_are_emulated() {
     let request = ok(&with(&format!(r#""output_format":{format}"#)));
     assert_eq!(request.sampling.format, expect);
     assert_eq!(request.sampling.params.emulated, ["max_tokens", "output_format"]);
-    assert_eq!(ok(&with(r#""output_format":null"#)).sampling.format, Format::Text);
+    assert_eq!(ok(&with(r#""output_format":null"#)).sampling.format, AnswerFormat::Text);
 }
 
 #[test]

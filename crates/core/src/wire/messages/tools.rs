@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use super::types;
 use crate::{
     error::TurnError,
-    model::{Params, Tool, ToolChoice},
+    model::{ParamHandling, Tool, ToolChoice},
     wire::{
         json::{check_tools, invalid},
         lenient::Object,
@@ -71,7 +71,7 @@ const MEMORY: &str = r#"{"type":"object","properties":{"command":{"type":"string
 pub(super) fn decode(
     given: Vec<Object<types::MessagesTool>>,
     later: Vec<(String, types::MessagesTool)>,
-    params: &mut Params,
+    params: &mut ParamHandling,
 ) -> Result<OfferedTools, TurnError> {
     check_tools(given.len() + later.len())?;
     let mut tools: Vec<Tool> = Vec::with_capacity(given.len() + later.len());
@@ -129,7 +129,7 @@ fn name(path: &str, name: Option<String>) -> Result<String, TurnError> {
 pub(super) fn choice(
     given: Option<Object<types::MessagesToolChoice>>,
     OfferedTools { tools, left_out }: &OfferedTools,
-    params: &mut Params,
+    params: &mut ParamHandling,
 ) -> Result<(ToolChoice, bool), TurnError> {
     let Some(Object(given)) = given else { return Ok((ToolChoice::Auto, true)) };
     let parallel = !given.disable_parallel_tool_use.unwrap_or(false);

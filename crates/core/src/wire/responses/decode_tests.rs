@@ -3,7 +3,9 @@ use proptest::prelude::*;
 use super::decode;
 use crate::{
     error::ErrorCode::{self, InvalidJson, InvalidValue, MissingMessages, UnsupportedParameter},
-    model::{Effort, Format, Item, Message, Part, Role, ToolChoice, ToolContent, TurnRequest},
+    model::{
+        AnswerFormat, Effort, Item, Message, Part, Role, ToolChoice, ToolContent, TurnRequest,
+    },
     wire::responses::ResponsesRequest,
 };
 
@@ -428,7 +430,7 @@ fn controls_are_decoded_and_listed() {
     assert_eq!(request.system, ["one", "two"]);
     let sampling = request.sampling;
     assert_eq!((sampling.effort, sampling.max_tokens), (Some(Effort::High), Some(100)));
-    let Format::Schema(schema) = sampling.format else { panic!("{:?}", sampling.format) };
+    let AnswerFormat::Schema(schema) = sampling.format else { panic!("{:?}", sampling.format) };
     assert_eq!((schema.name.as_str(), schema.text.as_str()), ("answer", r#"{"type":"object"}"#));
     assert_eq!(sampling.params.native, ["reasoning.effort", "parallel_tool_calls"]);
     assert_eq!(sampling.params.emulated, ["max_output_tokens", "text.format"]);
@@ -447,7 +449,7 @@ fn controls_are_decoded_and_listed() {
     );
     assert!(!request.parallel_tool_calls);
     let plain = turn(&with(r#""text":{"format":{"type":"json_object"}},"temperature":1.0"#));
-    assert_eq!(plain.sampling.format, Format::Json);
+    assert_eq!(plain.sampling.format, AnswerFormat::Json);
     assert_eq!(plain.sampling.params.ignored, Vec::<&str>::new());
 }
 

@@ -14,9 +14,9 @@ use std::{
 
 use bytes::BytesMut;
 use ibeam_core::{
-    controls::{self, Verdict},
+    controls::{self, ControlVerdict},
     error::TurnError,
-    history::{self, Chain},
+    history::{self, HistoryChain},
     model::{FinishReason, Millis, TurnEvent, TurnRequest, ids::SessionId},
     models::{Family, ModelList},
     peer::agent::{AgentPeer, BlobLimits, Environment, ModelPick, Permissions, Plan, Surroundings},
@@ -69,12 +69,12 @@ fn plan(mut request: TurnRequest) -> Result<(), TurnError> {
     if let Some(mut controls) = controls::prepare(&mut request, family)? {
         let text = || TurnEvent::Text("{\"path\":\"END\"}".to_owned());
         for event in [TurnEvent::Started, text(), text(), TurnEvent::Finished(FinishReason::Stop)] {
-            if controls.on_event(event) != Verdict::Go {
+            if controls.on_event(event) != ControlVerdict::Go {
                 break;
             }
         }
     }
-    let _ = (history::setup(&request), Chain::of(&request.items).fingerprint());
+    let _ = (history::setup(&request), HistoryChain::of(&request.items).fingerprint());
     let _ = ModelList::default().resolve(&request.model, request.sampling.effort);
     let surroundings =
         Surroundings::new(&request, &Environment::default(), Permissions::default(), true);

@@ -2,16 +2,17 @@ use serde_json::{Map, json};
 
 use super::*;
 
-fn compiled(schema: &Value) -> Schema {
-    Schema::compile(schema, Draft::default()).unwrap_or_else(|what| panic!("{what}: {schema}"))
+fn compiled(schema: &Value) -> CompiledSchema {
+    CompiledSchema::compile(schema, Draft::default())
+        .unwrap_or_else(|what| panic!("{what}: {schema}"))
 }
 
 fn refusal(schema: &Value) -> String {
-    Schema::compile(schema, Draft::default()).map(|_| ()).expect_err("it is refused")
+    CompiledSchema::compile(schema, Draft::default()).map(|_| ()).expect_err("it is refused")
 }
 
 fn is_compiled(schema: &Value) -> bool {
-    Schema::compile(schema, Draft::default()).is_ok()
+    CompiledSchema::compile(schema, Draft::default()).is_ok()
 }
 
 fn steps(schema: &Value, value: &Value) -> u64 {
