@@ -119,7 +119,7 @@ fn partial_tokens_are_masked() {
 }
 
 /// Secrets of every kind, each with the part that must not be seen.
-fn secret() -> impl proptest::strategy::Strategy<SecretSpan = (String, String)> {
+fn secret() -> impl proptest::strategy::Strategy<Value = (String, String)> {
     use proptest::prelude::*;
     prop_oneof![
         "[A-Za-z0-9_-]{20,60}\\.[A-Za-z0-9_-]{20,43}"
