@@ -98,7 +98,8 @@ async fn edited_history_is_reported_as_a_fork() {
         talk.say("go on");
         edited.body["messages"][1]["content"] = "something else".into();
         edited.say("go on");
-        let (expected, edited_as) = if store { ("continued", "forked") } else { ("rebuilt", "forked") };
+        let (expected, edited_as) =
+            if store { ("continued", "forked") } else { ("rebuilt", "forked") };
         assert_eq!(matched(&talk.ask(&lab).await), expected);
         assert_eq!(matched(&edited.ask(&lab).await), edited_as);
         lab.assert_gone().await;

@@ -101,7 +101,8 @@ impl RequestOutline {
         let (before, new) = items.split_at(split);
         let mut said = SaidInRequest { chain: HistoryChain::of(before), has_past: has_past(items) };
         let past = said.chain.fingerprint();
-        let opening = HistoryChain::of(items.split(is_past).next().unwrap_or_default()).fingerprint();
+        let opening =
+            HistoryChain::of(items.split(is_past).next().unwrap_or_default()).fingerprint();
         said.chain.extend(new);
         let identity = TurnIdentity { scope, setup: history::setup(request), model };
         let results = BroughtResults::of(before, new);
