@@ -45,7 +45,11 @@ impl Backend {
             })
         });
         let ttl = Duration::from_secs(300);
-        Catalog::new(fetch, CatalogOptions { ttl, file, unknown: Unknown::Refuse }, Tasks::new())
+        Catalog::new(
+            fetch,
+            CatalogOptions { ttl, file, unknown: UnknownName::Refuse },
+            Tasks::new(),
+        )
     }
 }
 
@@ -177,7 +181,7 @@ async fn unknown_model_name_causes_one_refresh() {
 async fn unknown_names_pass_through_if_enabled() {
     let backend = Backend::with(&["a"]);
     let mut catalog = backend.catalog(None);
-    Arc::get_mut(&mut catalog.inner).unwrap().options.unknown = Unknown::PassThrough;
+    Arc::get_mut(&mut catalog.inner).unwrap().options.unknown = UnknownName::PassThrough;
     assert_eq!(catalog.resolve("zz", None).await.unwrap().wire_id, "zz");
 }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use ibeam_core::{
-    models::Unknown,
+    models::UnknownName,
     retry::{Backoff, MAX_RUNS},
 };
 use secrecy::SecretString;
@@ -128,9 +128,9 @@ impl Resolver<'_> {
             models: ModelsConfig {
                 cache_ttl: self.duration(SettingKey::ModelsCacheTtl),
                 unknown: if self.switch(SettingKey::ModelsPassthrough) {
-                    Unknown::PassThrough
+                    UnknownName::PassThrough
                 } else {
-                    Unknown::Refuse
+                    UnknownName::Refuse
                 },
             },
             allow: AllowConfig {

@@ -63,6 +63,8 @@ pub struct StoredConversation {
     pub setup: [u8; 32],
     /// Of the whole history so far.
     pub fingerprint: Fingerprint,
+    /// Of what was said before the first answer. An edited history often begins with the same.
+    pub opening: Option<Fingerprint>,
     pub checkpoint: Option<Bytes>,
     /// Handed out and not answered yet.
     pub calls: Vec<ToolCall>,
@@ -165,6 +167,18 @@ impl Store {
     ) -> Result<Vec<StoredConversation>, StoreError> {
         self.run(move |vault| Ok(tables::by_fingerprint(vault.connection(), scope, fingerprint)?))
             .await
+    }
+
+    /// Whether a conversation began with exactly this.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn has_opening(
+        &self,
+        scope: Scope,
+        opening: Fingerprint,
+    ) -> Result<bool, StoreError> {
+        self.run(move |vault| Ok(tables::has_opening(vault.connection(), scope, opening)?)).await
     }
 
     /// Conversations of that name, at most 8: those with the `preferred` setup first, and

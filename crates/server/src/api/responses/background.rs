@@ -9,7 +9,7 @@ use ibeam_core::{
     error::{ErrorCode, TurnError},
     limits::has_room,
     model::TurnEvent,
-    wire::{Encode as _, responses::Request},
+    wire::{Encode as _, responses::ResponsesRequest},
 };
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -84,7 +84,7 @@ impl Background {
 pub(super) async fn start<S: GatewayService>(
     shared: &Shared<S>,
     mut asked: RequestHead,
-    request: Request,
+    request: ResponsesRequest,
 ) -> Result<Response, TurnError> {
     if request.turn.hints.stream {
         let text = "a background response cannot be streamed; leave `stream` out and poll it with \

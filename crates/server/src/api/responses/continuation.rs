@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use ibeam_core::{
     error::{ErrorCode, TurnError},
-    wire::responses::{self, Request},
+    wire::responses::{self, ResponsesRequest},
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -30,7 +30,7 @@ const REFERENCES: usize = 256;
 /// A request with everything it continues.
 #[derive(Debug)]
 pub(in crate::api) struct PreparedRequest {
-    pub(in crate::api) request: Request,
+    pub(in crate::api) request: ResponsesRequest,
     /// The items of the responses before it.
     pub(in crate::api) before: Vec<Box<RawValue>>,
 }

@@ -17,7 +17,9 @@ use ibeam_core::{
     model::{TurnEvent, TurnRequest},
     wire::{
         Collect, Encode,
-        responses::{self, Collector, Echo, Encoder, Ended, Request},
+        responses::{
+            self, Echo, EndedResponse, ResponsesCollector, ResponsesEncoder, ResponsesRequest,
+        },
     },
 };
 use serde_json::value::RawValue;
@@ -41,7 +43,7 @@ use crate::{
 pub(in crate::api) async fn answer<S: GatewayService>(
     shared: &Shared<S>,
     asked: RequestHead,
-    request: Request,
+    request: ResponsesRequest,
     wanted: KeepFor,
 ) -> Result<(Response, ResponseKeeper<S>), TurnError> {
     let (keeper, reply, turn) = ResponseKeeper::new(shared, &asked.caller, request, wanted).await?;
@@ -59,7 +61,7 @@ pub(in crate::api) enum KeepFor {
 }
 
 /// How a response ended, when it has.
-type ResponseEnding = Arc<OnceLock<Ended>>;
+type ResponseEnding = Arc<OnceLock<EndedResponse>>;
 
 /// A list of items as JSON.
 pub(super) fn list(items: &[Box<RawValue>]) -> String {
@@ -97,7 +99,7 @@ impl<S: GatewayService> ResponseKeeper<S> {
     pub(in crate::api) async fn new(
         shared: &Shared<S>,
         caller: &Caller,
-        request: Request,
+        request: ResponsesRequest,
         wanted: KeepFor,
     ) -> Result<(Self, ResponseReply<S>, TurnRequest), TurnError> {
         let service = &shared.service;
@@ -138,7 +140,7 @@ impl<S: GatewayService> ResponseKeeper<S> {
 
     /// The response as it is kept, once it has ended.
     pub(in crate::api) fn ended(&self) -> Option<StoredResponse> {
-        let Ended { status, body, output } = self.ending.get()?;
+        let EndedResponse { status, body, output } = self.ending.get()?;
         Some(StoredResponse {
             id: self.id.clone(),
             previous: self.previous.clone(),
@@ -200,7 +202,8 @@ pub(in crate::api) struct ResponseReply<S> {
 impl<S: GatewayService> ResponseReply<S> {
     pub(in crate::api) fn encoder(self) -> EndingEncoder {
         let Self { id, created, echo, service, ending } = self;
-        let encoder = Encoder::new(id, created, echo).with_clock(move || service.unix_now());
+        let encoder =
+            ResponsesEncoder::new(id, created, echo).with_clock(move || service.unix_now());
         EndingEncoder { encoder, ending }
     }
 }
@@ -212,7 +215,8 @@ impl<S: GatewayService> ReplyFormat for ResponseReply<S> {
 
     fn whole(self) -> Box<dyn Collect> {
         let Self { id, created, echo, service, ending } = self;
-        let collector = Collector::new(id, created, echo).with_clock(move || service.unix_now());
+        let collector =
+            ResponsesCollector::new(id, created, echo).with_clock(move || service.unix_now());
         Box::new(EndingCollector { collector, ending })
     }
 
@@ -230,7 +234,7 @@ fn is_codex(headers: &HeaderMap) -> bool {
 }
 
 pub(in crate::api) struct EndingEncoder {
-    encoder: Encoder,
+    encoder: ResponsesEncoder,
     ending: Option<ResponseEnding>,
 }
 
@@ -271,7 +275,7 @@ impl Encode for EndingEncoder {
 }
 
 struct EndingCollector {
-    collector: Collector,
+    collector: ResponsesCollector,
     ending: Option<ResponseEnding>,
 }
 

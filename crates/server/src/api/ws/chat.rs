@@ -47,11 +47,11 @@ impl<S: GatewayService> SocketDialect<S> for ChatSocket {
     fn failure(&self, error: &TurnError) -> String {
         #[derive(Serialize)]
         struct ChatFailure<'a> {
-            error: chat::ErrorObject<'a>,
+            error: chat::OpenAiError<'a>,
             #[serde(skip_serializing_if = "Option::is_none")]
             headers: Option<FailureHeaders>,
         }
-        let error_object = chat::ErrorBody::from(error).error;
+        let error_object = chat::OpenAiErrorBody::from(error).error;
         let failure = ChatFailure { error: error_object, headers: FailureHeaders::of(error) };
         serde_json::to_string(&failure).unwrap_or_default()
     }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use ibeam_core::mcp::server::Call;
+use ibeam_core::mcp::server::HostedToolCall;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
 
@@ -17,7 +17,11 @@ pub(super) const PROGRESS: Duration = Duration::from_secs(5);
 
 /// Waits for the answer without a time limit. Progress needs a feed. Dropping the future cancels
 /// the call.
-pub(super) async fn answer(inside: &Arc<RoomState>, call: &Call, feed: Option<&Feed>) -> Bytes {
+pub(super) async fn answer(
+    inside: &Arc<RoomState>,
+    call: &HostedToolCall,
+    feed: Option<&Feed>,
+) -> Bytes {
     let mut waits = match inside.begin(call.name.clone(), call.arguments.clone()).await {
         Ok(waits) => waits,
         // The model can read this one, and try again.
@@ -49,7 +53,7 @@ pub(super) async fn answer(inside: &Arc<RoomState>, call: &Call, feed: Option<&F
 /// Runs a call and writes its answer to a feed, until `gone` is cancelled.
 pub(super) async fn run(
     inside: Arc<RoomState>,
-    call: Call,
+    call: HostedToolCall,
     feed: Arc<Feed>,
     gone: CancellationToken,
 ) {

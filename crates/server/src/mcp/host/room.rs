@@ -10,7 +10,7 @@ use std::{
 
 use ibeam_core::{
     constant_time,
-    mcp::server::Server,
+    mcp::server::ToolServer,
     model::Tool,
     peer::child::{HostedCall, HostedResult, SERVER_NAME},
 };
@@ -30,7 +30,7 @@ pub(super) const CALLS: usize = 64;
 const EVENTS: usize = 2 * CALLS;
 
 pub(super) struct RoomState {
-    server: Server,
+    server: ToolServer,
     /// Of the bearer.
     hash: KeyHash,
     events: mpsc::Sender<RoomEvent>,
@@ -60,7 +60,7 @@ impl RoomState {
     pub(super) fn new(tools: &[Tool], bearer: &str) -> (Self, mpsc::Receiver<RoomEvent>) {
         let (events, heard) = mpsc::channel(EVENTS);
         let inside = Self {
-            server: Server::new(SERVER_NAME, env!("CARGO_PKG_VERSION"), tools),
+            server: ToolServer::new(SERVER_NAME, env!("CARGO_PKG_VERSION"), tools),
             hash: Sha256::digest(bearer).into(),
             events,
             places: Arc::new(Semaphore::new(CALLS)),
@@ -73,7 +73,7 @@ impl RoomState {
     }
 
     /// What is said to the messages of its clients.
-    pub(super) fn server(&self) -> &Server {
+    pub(super) fn server(&self) -> &ToolServer {
         &self.server
     }
 

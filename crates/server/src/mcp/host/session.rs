@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use ibeam_core::{
-    codec::jsonrpc::Id,
-    mcp::server::{Call, EventId, Log},
+    codec::jsonrpc::RpcId,
+    mcp::server::{EventId, EventLog, HostedToolCall},
 };
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -32,7 +32,7 @@ struct HostSessionState {
 }
 
 struct WaitingCall {
-    id: Id,
+    id: RpcId,
     stream: u64,
     feed: Arc<Feed>,
     gone: CancellationToken,
@@ -47,13 +47,13 @@ impl HostSession {
 
     /// The stream of a request that is answered already.
     pub(super) fn answered(&self, message: &[u8]) -> EventBody {
-        Feed::complete(Log::numbered(self.number()), Some(message), &self.over)
+        Feed::complete(EventLog::numbered(self.number()), Some(message), &self.over)
     }
 
     /// The stream of a new call. The call continues when the stream is lost.
-    pub(super) fn begin(self: &Arc<Self>, call: Call, tasks: &Tasks) -> EventBody {
+    pub(super) fn begin(self: &Arc<Self>, call: HostedToolCall, tasks: &Tasks) -> EventBody {
         let stream = self.number();
-        let feed = Feed::new(Log::numbered(stream));
+        let feed = Feed::new(EventLog::numbered(stream));
         let gone = self.over.child_token();
         let waiting = WaitingCall {
             id: call.id.clone(),
@@ -75,7 +75,7 @@ impl HostSession {
     }
 
     /// Cancels a request.
-    pub(super) fn cancel(&self, id: &Id) {
+    pub(super) fn cancel(&self, id: &RpcId) {
         for waiting in self.state.lock().calls.iter().filter(|waiting| waiting.id == *id) {
             waiting.gone.cancel();
         }
@@ -83,7 +83,7 @@ impl HostSession {
 
     /// The stream that belongs to no request. Nothing is said on it.
     pub(super) fn listen(&self) -> EventBody {
-        Feed::new(Log::of_session()).body(0, self.over.clone())
+        Feed::new(EventLog::of_session()).body(0, self.over.clone())
     }
 
     /// The rest of a stream, after this event. `None` if its call was answered meanwhile.
