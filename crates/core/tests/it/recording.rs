@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use bytes::Bytes;
 use ibeam_core::{
     codec::connect::{self, Code, ConnectError},
-    controls::{self, Verdict},
+    controls::{self, ControlVerdict},
     model::{
         Dialect, Hints, Item, Message, Millis, Part, Role, Sampling, TerminalGuard, Tool,
         ToolChoice, TurnEvent, TurnRequest, ids::SessionId,
@@ -93,12 +93,12 @@ impl Recording {
             let verdict = controls.on_event(event);
             events.extend(std::iter::from_fn(|| controls.pop()));
             match verdict {
-                Verdict::Go => {}
-                Verdict::End(reason) => {
+                ControlVerdict::Go => {}
+                ControlVerdict::End(reason) => {
                     events.push(TurnEvent::Finished(reason));
                     break;
                 }
-                Verdict::Fail(error) | Verdict::Again(_, error) => {
+                ControlVerdict::Fail(error) | ControlVerdict::Again(_, error) => {
                     events.push(TurnEvent::Failed(error));
                     break;
                 }
@@ -168,19 +168,31 @@ fn request(tools: &[&str]) -> TurnRequest {
 // === frames ===
 
 fn frame(message: FromServer) -> Step {
-    Step::Frame(connect::encode(&AgentServerMessage { message: Some(message) }))
+    Step::Frame(connect::encode(&AgentServerMessage {
+        message: Some(message),
+        ..AgentServerMessage::default()
+    }))
 }
 
 fn update(update: Update) -> Step {
-    frame(FromServer::InteractionUpdate(InteractionUpdate { message: Some(update) }))
+    frame(FromServer::InteractionUpdate(InteractionUpdate {
+        message: Some(update),
+        ..InteractionUpdate::default()
+    }))
 }
 
 fn says(text: &str) -> Step {
-    update(Update::TextDelta(TextDeltaUpdate { text: text.to_owned() }))
+    update(Update::TextDelta(TextDeltaUpdate {
+        text: text.to_owned(),
+        ..TextDeltaUpdate::default()
+    }))
 }
 
 fn thinks(text: &str) -> Step {
-    update(Update::ThinkingDelta(ThinkingDeltaUpdate { text: text.to_owned() }))
+    update(Update::ThinkingDelta(ThinkingDeltaUpdate {
+        text: text.to_owned(),
+        ..ThinkingDeltaUpdate::default()
+    }))
 }
 
 fn beat() -> Step {

@@ -5,10 +5,10 @@ use std::{path::Path, sync::Arc};
 use ibeam_core::{
     backend::{BackendKind, Capability},
     error::{ErrorCode, TurnError},
-    limits::Rules,
+    limits::GateRules,
     model::ids,
     models::{ModelInfo, ModelList},
-    peer::Clocks,
+    peer::TurnClocks,
     turn::Settings as TurnSettings,
 };
 use secrecy::SecretString;
@@ -94,7 +94,7 @@ impl App {
             registry,
             leg_index: LegIndex::new(config.sessions.replay),
             retries: Retries::new(config.retry.retries),
-            slots: TurnSlots::new(Rules {
+            slots: TurnSlots::new(GateRules {
                 total: config.limits.turns,
                 reserve: config.limits.reserve,
                 waiting: config.limits.queue,
@@ -184,7 +184,7 @@ fn served_tools(config: &Config, backend: BackendKind) -> Vec<&'static str> {
 pub(super) fn turn_settings(config: &Config) -> TurnSettings {
     let clocks = &config.clocks;
     TurnSettings {
-        clocks: Clocks {
+        clocks: TurnClocks {
             heartbeat: clocks.heartbeat,
             no_frame: clocks.no_frame,
             heartbeat_only: clocks.heartbeats_only,

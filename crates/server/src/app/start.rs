@@ -7,7 +7,7 @@ use ibeam_core::{
     controls::{self, Controls, ReadFormat},
     error::{ErrorCode, TurnError},
     history,
-    model::{Dialect, Format, Item, Part, ToolContent, TurnRequest},
+    model::{AnswerFormat, Dialect, Item, Part, ToolContent, TurnRequest},
     models::{Family, ModelInfo, ModelList, ModelPick, Resolved},
 };
 use sha2::{Digest as _, Sha256};
@@ -158,7 +158,7 @@ impl App {
         request: &mut TurnRequest,
         family: Family,
     ) -> Result<Option<Box<Controls>>, TurnError> {
-        if !matches!(request.sampling.format, Format::Schema(_)) {
+        if !matches!(request.sampling.format, AnswerFormat::Schema(_)) {
             return controls::prepare(request, family);
         }
         let format = request.sampling.format.clone();

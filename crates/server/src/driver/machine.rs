@@ -7,7 +7,7 @@ use ibeam_core::{
     leg::{BridgedTools, Leg},
     model::{Millis, TurnRequest, ids::SessionId},
     models::{ModelList, ModelPick},
-    peer::Kept,
+    peer::StoredState,
     turn::{Settings, Turn},
 };
 
@@ -20,7 +20,7 @@ pub struct TurnSetup {
     /// The models that are known, for backends that have names of their own for them.
     pub models: Option<Arc<ModelList>>,
     pub conversation_id: String,
-    pub kept: Option<Kept>,
+    pub kept: Option<StoredState>,
     /// The hash of the request's prompt and tools.
     pub setup: [u8; 32],
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use ibeam_core::{
-    history::{Chain, Fingerprint},
+    history::{Fingerprint, HistoryChain},
     model::{TurnEvent, ids::SessionId},
     peer::Peer,
     turn::Turn,
@@ -46,7 +46,7 @@ pub(crate) struct ConversationWriter {
 pub(crate) struct SaidSoFar {
     /// What came before, when the client does not send it any more.
     before: Option<Fingerprint>,
-    chain: Chain,
+    chain: HistoryChain,
 }
 
 impl ConversationWriter {

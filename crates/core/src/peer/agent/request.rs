@@ -23,7 +23,7 @@ use crate::{
     model::{Item, Message, Part, Role, TurnRequest},
     models::ModelPick,
     peer::{
-        Kept,
+        StoredState,
         conversation::{GO_ON, instructions, offered},
     },
 };
@@ -55,7 +55,7 @@ pub struct Plan {
     /// Send the request context with the first message instead of waiting to be asked for it.
     pub inline_context: bool,
     /// Go on from here instead of sending the history again.
-    pub kept: Option<Kept>,
+    pub kept: Option<StoredState>,
 }
 
 /// What the model is told and offered beside the conversation. Thousands of parked
@@ -144,7 +144,7 @@ impl RunSpec {
     }
 
     /// Goes on from a kept state with what `request` has beyond it.
-    fn go_on(&mut self, request: &TurnRequest, kept: Kept) {
+    fn go_on(&mut self, request: &TurnRequest, kept: StoredState) {
         for (id, data) in kept.blobs {
             self.blobs.restore(id, data);
         }
@@ -208,7 +208,7 @@ impl RunSpec {
                 conversation_action::Action::UserMessageAction(UserMessageAction {
                     user_message: Some(UserMessage::clone(message)),
                     request_context,
-                    send_to_interaction_listener: None,
+                    ..UserMessageAction::default()
                 })
             }
             (Action::Continue, _) | (Action::User(_), Some(_)) => {

@@ -21,7 +21,7 @@ use ibeam_core::{
     backend::BackendKind,
     error::TurnError,
     peer::acp,
-    peer::child::{FromChild, Ready, Speaker, Start},
+    peer::child::{ChildStart, FromChild, Ready, Speaker},
 };
 use parking_lot::Mutex;
 use tokio::{
@@ -108,12 +108,12 @@ impl ChildProtocol for ChildPool {
 
     fn speaker(&self) -> fn() -> Box<dyn Speaker> {
         match self.kit.settings.own_tools {
-            true => || Box::new(acp::Speaker::new(acp::Policy { own_tools: true })),
-            false => || Box::<acp::Speaker>::default(),
+            true => || Box::new(acp::AcpSpeaker::new(acp::ToolPolicy { own_tools: true })),
+            false => || Box::<acp::AcpSpeaker>::default(),
         }
     }
 
-    fn open(&self, start: Start) -> BoxFuture<'_, Result<ChildLink, TurnError>> {
+    fn open(&self, start: ChildStart) -> BoxFuture<'_, Result<ChildLink, TurnError>> {
         Box::pin(self.serve(start))
     }
 
@@ -128,7 +128,7 @@ impl ChildProtocol for ChildPool {
 }
 
 impl ChildPool {
-    async fn serve(&self, start: Start) -> Result<ChildLink, TurnError> {
+    async fn serve(&self, start: ChildStart) -> Result<ChildLink, TurnError> {
         let beside = self.kit.beside(&start);
         let wanted = start.resume.clone().map(|session| {
             let tools = digest(&start.tools);
@@ -207,7 +207,7 @@ impl ChildPool {
     async fn assign(
         &self,
         idle: IdleChild,
-        start: Start,
+        start: ChildStart,
         wanted: Option<&OpenConversation>,
     ) -> Result<ChildLink, TurnError> {
         let IdleChild { place, job } = idle;
@@ -234,7 +234,7 @@ impl ChildPool {
         &self,
         place: OwnedSemaphorePermit,
         beside: Option<PathBuf>,
-        start: Start,
+        start: ChildStart,
     ) -> Result<ChildLink, TurnError> {
         let room = self.kit.room(&start.tools).await?;
         let worker = self.process(place, beside, Some(&start.conversation)).await?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ibeam_core::{
     backend::BackendKind,
     error::TurnError,
-    peer::child::{Exit, FromChild, Ready, Speaker, Start},
+    peer::child::{ChildStart, Exit, FromChild, Ready, Speaker},
     peer::cli,
 };
 use tokio::sync::OwnedSemaphorePermit;
@@ -44,15 +44,15 @@ impl ChildProtocol for ProcessEach {
     }
 
     fn speaker(&self) -> fn() -> Box<dyn Speaker> {
-        || Box::<cli::Speaker>::default()
+        || Box::<cli::CliSpeaker>::default()
     }
 
-    fn open(&self, start: Start) -> BoxFuture<'_, Result<ChildLink, TurnError>> {
+    fn open(&self, start: ChildStart) -> BoxFuture<'_, Result<ChildLink, TurnError>> {
         Box::pin(start_process(&self.0, start))
     }
 }
 
-async fn start_process(kit: &Arc<Kit>, start: Start) -> Result<ChildLink, TurnError> {
+async fn start_process(kit: &Arc<Kit>, start: ChildStart) -> Result<ChildLink, TurnError> {
     let program = kit.program().await?;
     let place = kit.place().await?;
     let room = kit.room(&start.tools).await?;

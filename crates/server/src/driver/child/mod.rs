@@ -32,7 +32,7 @@ use ibeam_core::{
     model::TurnRequest,
     models::ModelInfo,
     peer::LinkError,
-    peer::child::{ChildPeer, FromChild, Plan, Speaker, Start, ToChild},
+    peer::child::{ChildPeer, ChildPlan, ChildStart, FromChild, Speaker, ToChild},
     peer::cli::listing,
 };
 use secrecy::SecretString;
@@ -72,7 +72,7 @@ pub(super) trait ChildProtocol: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// None can be started, or too many run already.
-    fn open(&self, start: Start) -> BoxFuture<'_, Result<ChildLink, TurnError>>;
+    fn open(&self, start: ChildStart) -> BoxFuture<'_, Result<ChildLink, TurnError>>;
 
     /// Starts processes ahead of need.
     fn warm_up(&self) {}
@@ -207,9 +207,9 @@ impl LinkPeer for ChildPeer {
 impl Dial for ChildDriver {
     type Peer = ChildPeer;
 
-    fn plan(&self, _: &TurnRequest, turn: TurnSetup) -> Plan {
+    fn plan(&self, _: &TurnRequest, turn: TurnSetup) -> ChildPlan {
         let TurnSetup { model, models, conversation_id, kept, setup: _ } = turn;
-        Plan {
+        ChildPlan {
             speaker: self.protocol.speaker(),
             model: listing::spelled(&model, models.as_deref()),
             conversation_id,
@@ -219,7 +219,7 @@ impl Dial for ChildDriver {
         }
     }
 
-    fn open(&self, open: Open<Box<Start>>) -> BoxFuture<'_, Result<ChildLink, LinkError>> {
+    fn open(&self, open: Open<Box<ChildStart>>) -> BoxFuture<'_, Result<ChildLink, LinkError>> {
         Box::pin(async {
             self.protocol.open(*open.peer).await.map_err(|error| LinkError::Fault(Box::new(error)))
         })

@@ -2,13 +2,13 @@
 
 use ibeam_core::{
     backend::BackendKind,
-    limits::{Owner, Quota, Rules},
+    limits::{GateRules, Quota, SlotOwner},
     model::{
         Dialect, FinishReason, Hints, Item, Message, Part, Role, Sampling, Tool, ToolCall,
         ToolChoice, ToolContent, ToolResult, TurnEvent, TurnRequest, ids::CallId,
     },
     models::{ModelInfo, ModelPick},
-    peer::child::{self, ChildPeer, Exit, FromChild, HostedCall, Ready, Start, ToChild},
+    peer::child::{self, ChildPeer, ChildStart, Exit, FromChild, HostedCall, Ready, ToChild},
     peer::cli,
     turn::Settings,
 };
@@ -43,14 +43,14 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Gives the other end of each link to the test.
 #[derive(Debug)]
-struct Fake(mpsc::Sender<(Start, ChildEnd)>);
+struct Fake(mpsc::Sender<(ChildStart, ChildEnd)>);
 
 impl Dial for Fake {
     type Peer = ChildPeer;
 
-    fn plan(&self, _: &TurnRequest, turn: TurnSetup) -> child::Plan {
-        child::Plan {
-            speaker: || Box::<cli::Speaker>::default(),
+    fn plan(&self, _: &TurnRequest, turn: TurnSetup) -> child::ChildPlan {
+        child::ChildPlan {
+            speaker: || Box::<cli::CliSpeaker>::default(),
             model: "auto".into(),
             conversation_id: turn.conversation_id,
             images: false,
@@ -59,7 +59,7 @@ impl Dial for Fake {
         }
     }
 
-    fn open(&self, open: Open<Box<Start>>) -> BoxFuture<'_, Result<ChildLink, LinkError>> {
+    fn open(&self, open: Open<Box<ChildStart>>) -> BoxFuture<'_, Result<ChildLink, LinkError>> {
         let (link, end) = link();
         self.0.try_send((*open.peer, end)).unwrap();
         Box::pin(async { Ok(link) })
@@ -80,7 +80,7 @@ struct Bench {
     hub: Arc<Hub>,
     driver: Arc<Fake>,
     tasks: Tasks,
-    opened: mpsc::Receiver<(Start, ChildEnd)>,
+    opened: mpsc::Receiver<(ChildStart, ChildEnd)>,
     store: Store,
     conversations: Arc<Conversations>,
 }
@@ -98,7 +98,7 @@ impl Bench {
             registry: Registry::new(ParkedLimits::default()),
             leg_index: LegIndex::new(SECOND),
             retries: Retries::new(3),
-            slots: TurnSlots::new(Rules { total: 4, reserve: 0, waiting: 4 }),
+            slots: TurnSlots::new(GateRules { total: 4, reserve: 0, waiting: 4 }),
             stop: CancellationToken::new(),
             drain: CancellationToken::new(),
             counter: Counter::new(tasks.clone()),
@@ -117,7 +117,10 @@ impl Bench {
     }
 
     fn permit(&self) -> Permit {
-        self.hub.slots.try_acquire(PermitClaim { owner: Owner(1), quota: Quota::alone(9) }).unwrap()
+        self.hub
+            .slots
+            .try_acquire(PermitClaim { owner: SlotOwner(1), quota: Quota::alone(9) })
+            .unwrap()
     }
 
     fn start(&self) -> TurnStream {
@@ -206,7 +209,7 @@ impl Bench {
 }
 
 struct Child {
-    start: Start,
+    start: ChildStart,
     end: ChildEnd,
 }
 

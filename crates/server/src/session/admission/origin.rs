@@ -2,7 +2,7 @@
 
 use ibeam_core::{
     model::ids::{SessionId, uuid_from_random},
-    peer::Kept,
+    peer::StoredState,
 };
 
 use super::{
@@ -20,7 +20,7 @@ use crate::{
 pub(crate) struct Origin {
     pub(crate) writer: ConversationWriter,
     /// The stored state that the turn continues from.
-    pub(crate) kept: Option<Kept>,
+    pub(crate) kept: Option<StoredState>,
     pub(crate) matched: SessionMatch,
 }
 
@@ -126,7 +126,7 @@ impl Admission {
             (StoredUse::Continue { covers, new_setup }, Some(checkpoint)) => {
                 let blobs = known(self.store.blobs(scope, &stored.id)).await?;
                 writer.base = Some(checkpoint.clone());
-                Some(Kept { checkpoint, blobs, covers, calls: stored.calls, new_setup })
+                Some(StoredState { checkpoint, blobs, covers, calls: stored.calls, new_setup })
             }
             _ => None,
         };

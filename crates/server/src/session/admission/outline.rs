@@ -8,7 +8,7 @@ use std::{
 };
 
 use ibeam_core::{
-    history::{self, Chain, Fingerprint},
+    history::{self, Fingerprint, HistoryChain},
     model::{
         Item, Role, Sampling, ToolCall, ToolResult, TurnRequest,
         ids::{SessionId, uuid_from_content},
@@ -55,7 +55,7 @@ pub(super) struct BroughtResults {
 /// All that a request says, hashed as the next request will bring it.
 #[derive(Clone, Debug)]
 pub(crate) struct SaidInRequest {
-    pub(crate) chain: Chain,
+    pub(crate) chain: HistoryChain,
     /// Whether it has anything that the assistant said.
     pub(crate) has_past: bool,
 }
@@ -97,7 +97,7 @@ impl RequestOutline {
         let items = &request.items;
         let split = history::split(items).min(items.len());
         let (before, new) = items.split_at(split);
-        let mut said = SaidInRequest { chain: Chain::of(before), has_past: has_past(items) };
+        let mut said = SaidInRequest { chain: HistoryChain::of(before), has_past: has_past(items) };
         let past = said.chain.fingerprint();
         said.chain.extend(new);
         let identity = TurnIdentity { scope, setup: history::setup(request), model };

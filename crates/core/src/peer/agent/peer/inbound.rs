@@ -30,8 +30,8 @@ use crate::{
         query,
     },
     peer::{
-        AnnouncedCall, Clocks, Failure, PeerCall, PeerEvent, PeerOutput, RunTokens, TurnView,
-        classify,
+        AnnouncedCall, PeerCall, PeerEvent, PeerFailure, PeerOutput, RunTokens, TurnClocks,
+        TurnView, classify,
     },
 };
 
@@ -43,7 +43,7 @@ impl AgentPeer {
         &mut self,
         bytes: &Bytes,
         turn: &TurnView<'_>,
-        clocks: &Clocks,
+        clocks: &TurnClocks,
         now: Millis,
     ) {
         if !std::mem::replace(&mut self.stream.started, true) {
@@ -100,7 +100,7 @@ impl AgentPeer {
         &mut self,
         update: InteractionUpdate,
         turn: &TurnView<'_>,
-        clocks: &Clocks,
+        clocks: &TurnClocks,
         now: Millis,
     ) {
         let Some(update) = update.message else {
@@ -154,7 +154,14 @@ impl AgentPeer {
             | Update::SummaryCompleted(_)
             | Update::ShellOutputDelta(_)
             | Update::Heartbeat(_)
-            | Update::RoutedModelUpdate(_) => {}
+            | Update::PromptSuggestion(_)
+            | Update::PostRequestPrompt(_)
+            | Update::ActiveBranchChange(_)
+            | Update::FeedbackRequest(_)
+            | Update::ResponseComparison(_)
+            | Update::ContextInjectionState(_)
+            | Update::RoutedModelUpdate(_)
+            | Update::ToolRequestsListed(_) => {}
         }
     }
 
@@ -253,6 +260,7 @@ impl AgentPeer {
             Some(kv_server_message::Message::GetBlobArgs(get)) => {
                 kv_client_message::Message::GetBlobResult(GetBlobResult {
                     blob_data: self.spec.blobs.get(&get.blob_id),
+                    ..GetBlobResult::default()
                 })
             }
             Some(kv_server_message::Message::SetBlobArgs(set)) => {
@@ -322,7 +330,7 @@ impl AgentPeer {
         match error {
             None => self.event(PeerEvent::Ended(FinishReason::Stop)),
             Some(error) => {
-                let Failure { error, remedy } = classify::connect_error(error);
+                let PeerFailure { error, remedy } = classify::connect_error(error);
                 self.give_up(error, remedy);
             }
         }
