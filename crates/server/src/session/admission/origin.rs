@@ -42,6 +42,7 @@ impl Admission {
                 &[FoundBy::Header, FoundBy::Past]
             }
         };
+        let mut in_use = false;
         for by in ways.iter().copied() {
             for stored in self.candidates(by, outline).await {
                 let way = outline.judge(&stored, by, reuse);
@@ -52,9 +53,15 @@ impl Admission {
                         if let Some(origin) = self.take_up(stored, way, outline).await {
                             return origin;
                         }
+                        in_use = true;
                     }
                 }
             }
+        }
+        // A history that began like a stored one, and matches none, was edited.
+        if outline.said.has_past && !(forked || in_use) {
+            let began = self.store.has_opening(outline.scope(), outline.opening);
+            forked = known(began).await.unwrap_or_default();
         }
         let has_history = outline.said.has_past || outline.results.is_some();
         let matched = match (forked, has_history) {

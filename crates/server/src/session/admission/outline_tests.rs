@@ -61,6 +61,7 @@ fn stored(items: &[Item]) -> Conversation {
         name: Some("n".into()),
         setup: history::setup(&request),
         fingerprint: HistoryChain::of(items).fingerprint(),
+        opening: None,
         checkpoint: Some(Bytes::from_static(b"state")),
         calls: vec![],
     }
