@@ -36,9 +36,10 @@ use crate::{
         ToolCall, ToolChoice, ToolContent, ToolResult, TurnEvent, TurnRequest, Usage, UsageSource,
         ids::{CallId, SessionId},
     },
+    models::ModelPick,
     peer::agent::{
         blobs::BlobLimits,
-        request::{Environment, ModelPick, Permissions, Surroundings},
+        request::{Environment, Permissions, Surroundings},
         tools::arguments_map,
     },
     turn::{Command, Settings, Turn, TurnCommand, TurnState},
