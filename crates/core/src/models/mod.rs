@@ -121,7 +121,7 @@ impl ModelInfo {
         Family::of(&self.id)
     }
 
-    /// Who made it, in the words of `owned_by`.
+    /// Its maker, for `owned_by`.
     #[must_use]
     pub fn owner(&self) -> &'static str {
         self.family().owner()

@@ -7,7 +7,7 @@ use ibeam_core::{
     controls::{self, Controls, ReadFormat},
     error::{ErrorCode, TurnError},
     history,
-    model::{AnswerFormat, Dialect, Item, Part, ToolContent, TurnRequest},
+    model::{AnswerFormat, Dialect, Item, Part, TurnRequest},
     models::{Family, ModelInfo, ModelList, ModelPick, Resolved},
 };
 use sha2::{Digest as _, Sha256};
@@ -195,7 +195,7 @@ impl App {
 fn fit_results(request: &TurnRequest, limit: usize) -> Result<(), TurnError> {
     for item in &request.items {
         let Item::ToolResult(result) = item else { continue };
-        let bytes: usize = result.content.iter().map(ToolContent::bytes).sum();
+        let bytes: usize = result.content.iter().map(Part::bytes).sum();
         if bytes > limit {
             let text = format!(
                 "the result of the tool call `{}` has {bytes} bytes; the limit is {}, the setting \

@@ -1,6 +1,6 @@
 use bytes::Bytes;
 use ibeam_core::model::{
-    Hints, Image, ImageSource, Message, Role, Sampling, ToolChoice, ToolContent, ToolResult,
+    Hints, Image, ImageSource, Message, Part, Role, Sampling, ToolChoice, ToolResult,
 };
 
 use std::sync::atomic::Ordering;
@@ -50,7 +50,7 @@ fn a_new_image_is_refused_where_nobody_can_look_at_it() {
 
 #[test]
 fn an_image_in_a_result_is_not_part_of_the_prompt() {
-    let content = vec![ToolContent::Image(image())];
+    let content = vec![Part::Image(image())];
     let result = ToolResult { call_id: "c".into(), content, is_error: false };
     assert_eq!(
         check_images(&request(vec![Item::ToolResult(result)]), BackendKind::Cli, None),
@@ -61,10 +61,10 @@ fn an_image_in_a_result_is_not_part_of_the_prompt() {
 /// The error names the call, the limit and its setting, in each dialect's field.
 #[test]
 fn a_result_beyond_the_limit_is_refused() {
-    let result = |parts: Vec<ToolContent>| {
+    let result = |parts: Vec<Part>| {
         Item::ToolResult(ToolResult { call_id: "call_7".into(), content: parts, is_error: false })
     };
-    let text = |bytes: usize| ToolContent::Text("x".repeat(bytes));
+    let text = |bytes: usize| Part::Text("x".repeat(bytes));
     for (dialect, field) in [
         (Dialect::Chat, "messages"),
         (Dialect::Messages, "messages"),
@@ -72,11 +72,9 @@ fn a_result_beyond_the_limit_is_refused() {
     ] {
         let fits = request(vec![result(vec![text(1000), text(24)]), result(vec![text(1024)])]);
         assert_eq!(fit_results(&TurnRequest { dialect, ..fits }, 1024), Ok(()));
-        for parts in [
-            vec![text(1025)],
-            vec![text(1000), text(25)],
-            vec![text(1022), ToolContent::Image(image())],
-        ] {
+        for parts in
+            [vec![text(1025)], vec![text(1000), text(25)], vec![text(1022), Part::Image(image())]]
+        {
             let refused = request(vec![result(parts)]);
             let error = fit_results(&TurnRequest { dialect, ..refused }, 1024).unwrap_err();
             assert_eq!(error.code, ErrorCode::RequestTooLarge);

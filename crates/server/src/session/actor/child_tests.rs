@@ -5,7 +5,7 @@ use ibeam_core::{
     limits::{GateRules, Quota, SlotOwner},
     model::{
         Dialect, FinishReason, Hints, Item, Message, Part, Role, Sampling, Tool, ToolCall,
-        ToolChoice, ToolContent, ToolResult, TurnEvent, TurnRequest, ids::CallId,
+        ToolChoice, ToolResult, TurnEvent, TurnRequest, ids::CallId,
     },
     models::{ModelInfo, ModelPick},
     peer::child::{self, ChildPeer, ChildStart, Exit, FromChild, HostedCall, Ready, ToChild},
@@ -275,7 +275,7 @@ fn request() -> TurnRequest {
 fn answered() -> TurnRequest {
     let id = CallId::in_session(session(), 1).as_str().to_owned();
     let (name, arguments) = ("read".into(), r#"{"path":"a"}"#.into());
-    let content = vec![ToolContent::Text("A".into())];
+    let content = vec![Part::Text("A".into())];
     let mut request = request();
     request.items.push(Item::ToolCall(ToolCall { id: id.clone(), name, arguments }));
     request.items.push(Item::ToolResult(ToolResult { call_id: id, content, is_error: false }));
@@ -338,7 +338,7 @@ async fn a_child_waits_for_its_result_and_goes_on() {
     tokio::time::sleep(TTL / 2).await;
     let mut stream = bench.resume(answered()).await.unwrap();
     let Some(ToChild::Result(result)) = child.told().await else { panic!("no result") };
-    assert_eq!((result.id, result.content), (5, vec![ToolContent::Text("A".into())]));
+    assert_eq!((result.id, result.content), (5, vec![Part::Text("A".into())]));
     child.says("Done.").await;
     child.ends().await;
     assert_eq!(last(&mut stream).await, STOP);
