@@ -15,8 +15,8 @@ budget = 20
 earlier = 229
 ";
 
-fn values(all: &[(Measure, f64)]) -> Values {
-    let mut values = Values::default();
+fn values(all: &[(Measure, f64)]) -> MeasuredValues {
+    let mut values = MeasuredValues::default();
     all.iter().for_each(|(measure, value)| values.set(*measure, *value));
     values
 }
@@ -60,7 +60,7 @@ fn writing_changes_only_earlier_values() {
 #[test]
 fn committed_file_has_every_measure() {
     let text = std::fs::read_to_string(crate::root().join("docs/budget.toml")).unwrap();
-    for (measure, Recorded { earlier, budget, .. }) in recorded(&text).unwrap() {
+    for (measure, RecordedMeasure { earlier, budget, .. }) in recorded(&text).unwrap() {
         assert!(earlier.or(budget).is_some(), "{measure:?}");
     }
 }

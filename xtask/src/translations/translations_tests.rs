@@ -2,7 +2,7 @@ use std::fs;
 
 use super::{
     PAGES,
-    page::{Page, Report},
+    page::{PageComparison, TranslatedPage},
 };
 
 const ENGLISH: &str = "\
@@ -30,8 +30,8 @@ fn translated(title: &str, one: &str) -> String {
     )
 }
 
-fn compare(english: &str, translation: &str) -> Report {
-    Page::new(english).against(&Page::new(translation))
+fn compare(english: &str, translation: &str) -> PageComparison {
+    TranslatedPage::new(english).against(&TranslatedPage::new(translation))
 }
 
 /// The translation with the right hashes.
