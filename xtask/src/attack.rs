@@ -4,11 +4,11 @@
 use std::path::PathBuf;
 
 use crate::{
-    args::Args,
+    args::TaskArgs,
     command::{cargo, command, run},
 };
 
-pub(crate) fn start(mut args: Args) -> anyhow::Result<()> {
+pub(crate) fn start(mut args: TaskArgs) -> anyhow::Result<()> {
     let program: Option<PathBuf> = args.value("--program")?;
     let short = args.flag("--short");
     let minutes: Option<u64> = args.value("--minutes")?;

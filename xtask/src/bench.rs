@@ -9,12 +9,12 @@ use std::{
 use anyhow::{Context as _, bail};
 
 use crate::{
-    args::Args,
+    args::TaskArgs,
     command::{cargo, command, run},
     test,
 };
 
-pub(crate) fn start(mut args: Args) -> anyhow::Result<()> {
+pub(crate) fn start(mut args: TaskArgs) -> anyhow::Result<()> {
     let write = args.flag("--write");
     let against: Option<PathBuf> = args.value("--against")?;
     let rounds: Option<usize> = args.value("--rounds")?;

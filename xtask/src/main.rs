@@ -29,7 +29,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 
 pub(crate) use self::workspace::{files_below, now, read, root, sha256, target};
-use self::{args::Args, release::ReleaseOptions, test::TestOptions};
+use self::{args::TaskArgs, release::ReleaseOptions, test::TestOptions};
 
 const HELP: &str = "\
 Tasks of the ibeam project
@@ -75,7 +75,7 @@ fn main() -> ExitCode {
     let done = if budget::is_timed() {
         budget::timed()
     } else {
-        task(Args::new(std::env::args().skip(1))).map(|()| ExitCode::SUCCESS)
+        task(TaskArgs::new(std::env::args().skip(1))).map(|()| ExitCode::SUCCESS)
     };
     match done {
         Ok(code) => code,
@@ -87,7 +87,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn task(mut args: Args) -> anyhow::Result<()> {
+fn task(mut args: TaskArgs) -> anyhow::Result<()> {
     let task = args.word();
     if args.flag("--help") || args.flag("-h") || task.as_deref() == Some("help") {
         print!("{}", if task.as_deref() == Some("release") { release::HELP } else { HELP });

@@ -14,24 +14,24 @@ use std::{
 use anyhow::{Context as _, bail};
 
 pub(crate) use self::times::{is_timed, timed};
-use self::values::{Measure, MeasuredValues};
-use crate::args::Args;
+use self::values::{BudgetMeasure, MeasuredValues};
+use crate::args::TaskArgs;
 
 /// How many crates the list has.
 const LISTED: usize = 20;
 const FILE: &str = "docs/budget.toml";
 
-pub(crate) fn start(mut args: Args) -> anyhow::Result<()> {
+pub(crate) fn start(mut args: TaskArgs) -> anyhow::Result<()> {
     let (quick, write) = (args.flag("--quick"), args.flag("--write"));
     args.finish()?;
     let mut present = MeasuredValues::default();
     let mut program = program();
     if !quick {
         let build = times::cold_build(LISTED)?;
-        present.set(Measure::ReleaseBuild, build.seconds);
+        present.set(BudgetMeasure::ReleaseBuild, build.seconds);
         program = build.program;
-        for measure in [Measure::TestCold, Measure::TestWarm] {
-            if let Some(seconds) = crate::runs::last(measure == Measure::TestCold) {
+        for measure in [BudgetMeasure::TestCold, BudgetMeasure::TestWarm] {
+            if let Some(seconds) = crate::runs::last(measure == BudgetMeasure::TestCold) {
                 present.set(measure, seconds);
             }
         }
@@ -64,15 +64,15 @@ fn measure(program: &Path, present: &mut MeasuredValues) -> anyhow::Result<()> {
     const MEGA: f64 = 1e6;
     let file = program.metadata();
     let file = file.with_context(|| format!("{}: build it first", program.display()))?;
-    present.set(Measure::Binary, file.len() as f64 / MEGA);
-    present.set(Measure::Crates, crates::count()? as f64);
+    present.set(BudgetMeasure::Binary, file.len() as f64 / MEGA);
+    present.set(BudgetMeasure::Crates, crates::count()? as f64);
     match idle::memory(program)? {
         Some(memory) => {
             println!(
                 "  idle: {:.1} MB resident, {:.1} of them its own, {:.1} mapped from files",
                 memory.all, memory.own, memory.files
             );
-            present.set(Measure::IdleMemory, memory.all);
+            present.set(BudgetMeasure::IdleMemory, memory.all);
         }
         None => println!("  idle: memory is measured on Linux only"),
     }

@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use toml::Table;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Measure {
+pub(super) enum BudgetMeasure {
     ReleaseBuild,
     TestCold,
     TestWarm,
@@ -13,7 +13,7 @@ pub(super) enum Measure {
     Crates,
 }
 
-impl Measure {
+impl BudgetMeasure {
     const ALL: [Self; 6] = [
         Self::ReleaseBuild,
         Self::TestCold,
@@ -38,15 +38,15 @@ impl Measure {
 
 /// What was measured now.
 #[derive(Default)]
-pub(super) struct MeasuredValues(Vec<(Measure, f64)>);
+pub(super) struct MeasuredValues(Vec<(BudgetMeasure, f64)>);
 
 impl MeasuredValues {
-    pub(super) fn set(&mut self, measure: Measure, value: f64) {
+    pub(super) fn set(&mut self, measure: BudgetMeasure, value: f64) {
         // As it is written.
         self.0.push((measure, (value * 10.0).round() / 10.0));
     }
 
-    fn get(&self, measure: Measure) -> Option<f64> {
+    fn get(&self, measure: BudgetMeasure) -> Option<f64> {
         self.0.iter().find(|(known, _)| *known == measure).map(|(_, value)| *value)
     }
 }
@@ -56,9 +56,9 @@ struct RecordedMeasure {
     budget: Option<f64>,
 }
 
-fn recorded(text: &str) -> anyhow::Result<Vec<(Measure, RecordedMeasure)>> {
+fn recorded(text: &str) -> anyhow::Result<Vec<(BudgetMeasure, RecordedMeasure)>> {
     let file: Table = text.parse().context("docs/budget.toml")?;
-    let each = Measure::ALL.into_iter().map(|measure| {
+    let each = BudgetMeasure::ALL.into_iter().map(|measure| {
         let (section, ..) = measure.names();
         let number = |key: &str| {
             let value = file.get(section)?.get(key)?;
@@ -102,7 +102,7 @@ pub(super) fn over(text: &str, present: &MeasuredValues) -> anyhow::Result<Vec<S
             faults.push(format!("{name}: {now} {unit} of {most} {unit}"));
         }
         if let Some(earlier) =
-            earlier.filter(|earlier| measure == Measure::Crates && now > *earlier)
+            earlier.filter(|earlier| measure == BudgetMeasure::Crates && now > *earlier)
         {
             faults.push(format!(
                 "{name}: {now}, which were {earlier}; if they are wanted, run `cargo xtask budget --quick --write`"
@@ -119,7 +119,8 @@ pub(super) fn written(text: &str, present: &MeasuredValues) -> String {
         out.push_str(line);
         out.push('\n');
         let section = line.strip_prefix('[').and_then(|line| line.strip_suffix(']'));
-        let measure = Measure::ALL.into_iter().find(|measure| Some(measure.names().0) == section);
+        let measure =
+            BudgetMeasure::ALL.into_iter().find(|measure| Some(measure.names().0) == section);
         let Some(measure) = measure else { continue };
         let old = recorded(text).ok().and_then(|all| {
             all.into_iter().find(|(known, _)| *known == measure).and_then(|(_, old)| old.earlier)

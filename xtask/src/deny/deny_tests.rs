@@ -177,7 +177,7 @@ fn rules_that_are_not_implemented_are_refused() {
 }
 
 #[test]
-fn graph_tells_tests_from_the_rest() {
+fn graph_separates_test_dependencies() {
     let metadata = r#"{
         "packages": [
             { "id": "w", "name": "w", "version": "0.1.0", "license": "MIT", "source": null,

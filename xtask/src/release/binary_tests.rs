@@ -48,7 +48,7 @@ fn each_target_takes_its_own_programs_only() {
 }
 
 #[test]
-fn what_is_no_program_is_refused() {
+fn unknown_formats_are_refused() {
     let linux = ReleaseTarget::named("x86_64-unknown-linux-gnu").unwrap();
     for text in [&b""[..], b"\x7fEL", b"#!/bin/sh\n", b"\x7fELF", b"MZ", &elf(0x28, 3)] {
         assert!(check(text, linux).is_err(), "{text:?}");

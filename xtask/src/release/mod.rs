@@ -24,7 +24,7 @@ use self::{
     targets::{GLIBC, ReleaseBuilder, ReleaseTarget},
 };
 use crate::{
-    args::Args,
+    args::TaskArgs,
     command::{cargo, command, first_line, output, run},
     scratch::Scratch,
 };
@@ -66,7 +66,7 @@ pub(crate) struct ReleaseOptions {
 }
 
 impl ReleaseOptions {
-    pub(crate) fn parse(mut args: Args) -> anyhow::Result<Self> {
+    pub(crate) fn parse(mut args: TaskArgs) -> anyhow::Result<Self> {
         let options = Self {
             binary: args.value("--binary")?,
             target: args.value("--target")?,

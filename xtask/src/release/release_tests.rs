@@ -119,7 +119,7 @@ fn the_plugin_is_of_the_same_version() {
 }
 
 #[test]
-fn npm_is_told_what_each_package_runs_on() {
+fn packages_declare_their_platform() {
     for target in TARGETS.iter().filter(|target| target.npm.is_some()) {
         let npm = target.npm.as_ref().unwrap();
         let package = npm::platform(npm, "1.2.3", target.file(), b"p".to_vec(), "").unwrap();
@@ -141,7 +141,7 @@ fn npm_is_told_what_each_package_runs_on() {
 }
 
 #[test]
-fn a_folder_with_all_of_a_release_is_told_from_others() {
+fn complete_release_folder_is_recognised() {
     let folder = tempfile::tempdir().unwrap();
     let missing = sums::missing(folder.path(), "1.2.3").unwrap();
     assert_eq!(missing.len(), 2 + TARGETS.len() + 7 + 2, "{missing:?}");
@@ -162,7 +162,7 @@ fn commands(text: &str) -> Vec<ReleaseOptions> {
             // What stands behind the command in prose and in comments.
             let rest = rest.split(['`', '#']).next().unwrap();
             let words = rest.split_whitespace().map(str::to_owned);
-            ReleaseOptions::parse(Args::new(words))
+            ReleaseOptions::parse(TaskArgs::new(words))
                 .unwrap_or_else(|error| panic!("{rest}: {error}"))
         })
         .collect()

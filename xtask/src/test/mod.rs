@@ -23,7 +23,7 @@ use anyhow::{Context as _, bail};
 pub(crate) use secrets::copy;
 
 use self::{runner::StepRunner, schedule::StepPlan};
-use crate::{args::Args, command::in_ci, runs};
+use crate::{args::TaskArgs, command::in_ci, runs};
 
 #[derive(Default)]
 pub(crate) struct TestOptions {
@@ -41,7 +41,7 @@ pub(crate) struct TestOptions {
 }
 
 impl TestOptions {
-    pub(crate) fn parse(mut args: Args) -> anyhow::Result<Self> {
+    pub(crate) fn parse(mut args: TaskArgs) -> anyhow::Result<Self> {
         let options = Self {
             fast: args.flag("--fast"),
             all: args.flag("--all"),
@@ -141,7 +141,7 @@ pub(crate) fn run(mut options: TestOptions) -> anyhow::Result<()> {
 }
 
 /// The process of one step.
-pub(crate) fn step(mut args: Args) -> anyhow::Result<()> {
+pub(crate) fn step(mut args: TaskArgs) -> anyhow::Result<()> {
     let name = args.word().context("which step?")?;
     let step = steps::named(&name).with_context(|| format!("there is no step {name}"))?;
     runner::step(step, &TestOptions::parse(args)?)

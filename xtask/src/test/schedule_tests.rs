@@ -39,7 +39,7 @@ fn light_steps_run_beside_the_first_build() {
 }
 
 #[test]
-fn only_so_many_lanes_and_the_longest_first() {
+fn lanes_are_limited_and_the_longest_step_is_first() {
     let mut plan = plan(&["llm", "login", "opencode", "clippy", "codex"], 3);
     assert_eq!(starts(&mut plan), ["clippy", "opencode", "login"]);
     done(&mut plan, "login", true);
@@ -85,7 +85,7 @@ fn one_lane_keeps_the_order() {
 }
 
 #[test]
-fn every_plan_comes_to_its_end() {
+fn every_plan_finishes() {
     for lanes in 1..6 {
         let steps: Vec<_> = STEPS.iter().collect();
         let mut plan = StepPlan::new(&steps, lanes);

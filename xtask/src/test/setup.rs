@@ -225,7 +225,7 @@ pub(super) fn debian_packaging() -> anyhow::Result<()> {
 pub(super) fn keychain() -> anyhow::Result<()> {
     let programs = ["dbus-daemon", "gnome-keyring-daemon", "secret-tool"];
     let packages = ["dbus-daemon", "gnome-keyring", "libsecret-tools"];
-    // The last has no `--version`; without an argument it tells its usage and fails.
+    // The last has no `--version`; without an argument it prints its usage and fails.
     let there = |program: &&str| works("sh", &["-c", &format!("command -v {program}")]);
     if !programs.iter().all(there) {
         debian(&packages).context("GNOME Keyring is not installed")?;

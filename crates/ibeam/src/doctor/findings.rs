@@ -18,7 +18,7 @@ pub struct Findings {
     pub config_file: Option<PathBuf>,
     pub folders: Vec<FolderFindings>,
     pub files: FileFindings,
-    pub door: AccessFindings,
+    pub access: AccessFindings,
     pub ports: Vec<Port>,
     /// Gateways of this user that run somewhere.
     pub running: Vec<RunningGateway>,
@@ -54,7 +54,7 @@ pub struct FileFindings {
     pub faults: Vec<AuditProblem>,
 }
 
-/// Who may come in.
+/// Who can call: whether clients need a key.
 #[derive(Clone, Debug)]
 pub struct AccessFindings {
     /// Clients need a key. The error says why the keys cannot be used.
@@ -99,7 +99,7 @@ pub struct Installed {
     pub update: &'static str,
 }
 
-/// Who answers.
+/// The backend that answers.
 #[derive(Clone, Debug)]
 pub enum BackendRoute {
     Simulator,
@@ -111,7 +111,7 @@ pub enum BackendRoute {
 #[derive(Clone, Debug)]
 pub struct AgentFindings {
     pub credential: Result<CredentialFindings, NoCredential>,
-    /// None: nobody was called.
+    /// None: no host was contacted.
     pub network: Option<Network>,
 }
 
@@ -195,7 +195,7 @@ pub struct ChildFindings {
     pub program: Result<PathBuf, String>,
     /// What it says of its version, or how it ended instead.
     pub version: Option<Result<String, String>>,
-    /// Who is signed in to it.
+    /// The account that is signed in to it.
     pub account: Option<Result<String, BackendFailure>>,
 }
 

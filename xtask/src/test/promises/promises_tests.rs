@@ -10,14 +10,14 @@ fn commands_and_paths_in_documents_are_understood() {
     let document = PromiseDocument::read(
         "It is safe (`core::limits::tests::one`, `net::`, `Host`).\n\
          ```sh\n\
-         cargo test -p ibeam --test it door::   # what each refusal costs\n\
+         cargo test -p ibeam --test it refusals::   # what each refusal costs\n\
          ibeam audit\n\
          ```\n\
          Also `cargo nextest run -p ibeam-core guard` and `cargo xtask test --only strace`.\n",
     );
     let wanted = [
         (1, NamedCheck::Path("core::limits::tests::one".to_owned())),
-        (3, text("ibeam", Some("it"), "door::")),
+        (3, text("ibeam", Some("it"), "refusals::")),
         (6, text("ibeam-core", None, "guard")),
         (6, NamedCheck::Step("strace".to_owned())),
     ];

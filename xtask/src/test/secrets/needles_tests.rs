@@ -33,7 +33,7 @@ fn a_secret_is_found_in_every_form() {
 }
 
 #[test]
-fn a_few_characters_are_none() {
+fn a_few_characters_are_not_a_secret() {
     check(&format!("{}…{}", &SECRET[..PIECE - 1], &SECRET[SECRET.len() - PIECE + 1..]), &[]);
     check("", &[]);
     check("the simulated signature, and words such as c2lt", &[]);
@@ -55,7 +55,7 @@ fn unknown_secrets_are_known_by_their_shape() {
 }
 
 #[test]
-fn the_place_is_told() {
+fn place_of_a_secret_is_reported() {
     let text = format!("0123456789{SECRET}");
     assert_eq!(SecretNeedles::of([SECRET]).find(text.as_bytes()).get("plain"), Some(&10));
 }

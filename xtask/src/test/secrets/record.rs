@@ -176,7 +176,7 @@ impl SuiteRecord {
     /// becomes the program, so that signals reach it.
     fn write_script(&self) -> anyhow::Result<()> {
         let program = absolute(external::binary());
-        // The tests may build us anew.
+        // The tests may build this program again.
         let copy = self.path("xtask");
         let own = std::env::current_exe()?;
         fs::hard_link(&own, &copy).or_else(|_| fs::copy(&own, &copy).map(drop))?;

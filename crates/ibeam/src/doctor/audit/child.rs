@@ -27,7 +27,7 @@ pub struct ChildReport {
     pub children: usize,
 }
 
-/// Whether these settings let it answer, whoever is signed in.
+/// Whether these settings let it answer, no matter which sign-ins there are.
 pub(super) fn answers(config: &Config) -> bool {
     config.uses_cursor_agent()
 }
