@@ -116,6 +116,7 @@ impl SimRun {
         let message = KvServerMessage { id, message: Some(ask), span_context: None };
         let message = ibeam_proto::agent::AgentServerMessage {
             message: Some(ToClient::KvServerMessage(message)),
+            ..Default::default()
         };
         self.io.ask(key, field, &message.to_wire()).await?;
         Ok(key)
@@ -248,6 +249,7 @@ impl SimRun {
             token_details: Some(ConversationTokenDetails {
                 used_tokens: u32::try_from(used).unwrap_or(u32::MAX),
                 max_tokens: models::family(&self.prompt.model).map_or(200_000, SimModel::context),
+                ..ConversationTokenDetails::default()
             }),
             mode: Some(self.prompt.mode),
             pending_tool_calls: self.routed_model(),

@@ -155,12 +155,13 @@ impl RunIo {
 
     /// Sends an update.
     pub(crate) async fn update(&mut self, update: Update) -> RunResult {
-        let update = InteractionUpdate { message: Some(update) };
+        let update = InteractionUpdate { message: Some(update), ..InteractionUpdate::default() };
         self.emit(ToClient::InteractionUpdate(update)).await
     }
 
     pub(crate) async fn emit(&mut self, message: ToClient) -> RunResult {
-        let message = AgentServerMessage { message: Some(message) };
+        let message =
+            AgentServerMessage { message: Some(message), ..AgentServerMessage::default() };
         if self.cut.is_some() {
             return self.emit_bytes(&message.to_wire()).await;
         }
@@ -287,8 +288,11 @@ impl RunIo {
 
     async fn beat(&mut self) -> RunResult {
         let beat = Update::Heartbeat(HeartbeatUpdate {});
-        let message = InteractionUpdate { message: Some(beat) };
-        let message = AgentServerMessage { message: Some(ToClient::InteractionUpdate(message)) };
+        let message = InteractionUpdate { message: Some(beat), ..InteractionUpdate::default() };
+        let message = AgentServerMessage {
+            message: Some(ToClient::InteractionUpdate(message)),
+            ..AgentServerMessage::default()
+        };
         self.tape.note(Direction::FromServer, 0, || message.to_wire());
         self.out.push(&message);
         self.flush().await

@@ -88,6 +88,7 @@ pub(crate) fn answer(
             let message = GetServerConfigResponse {
                 config_version: CONFIG_VERSION.to_owned(),
                 http2_config: sim.config().http2_config,
+                ..GetServerConfigResponse::default()
             };
             let as_json = json!({
                 "configVersion": CONFIG_VERSION,

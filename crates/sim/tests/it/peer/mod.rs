@@ -336,6 +336,7 @@ impl Peer {
                     kv_server_message::Message::GetBlobArgs(get) => {
                         kv_client_message::Message::GetBlobResult(GetBlobResult {
                             blob_data: self.blobs.get(&get.blob_id).cloned(),
+                            ..GetBlobResult::default()
                         })
                     }
                     kv_server_message::Message::SetBlobArgs(set) => {
