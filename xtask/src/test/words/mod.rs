@@ -11,9 +11,12 @@ use anyhow::bail;
 use self::literals::{TextLine, comments, literals};
 
 /// A phrase in lower case, and what to write instead.
-const PHRASES: [(&str, &str); 16] = [
+const PHRASES: [(&str, &str); 25] = [
     ("nobody", "say what is missing: no client, no user, not accessible to other users"),
     ("somebody", "name the person or program: a user, a client, another process"),
+    ("anybody", "name the person or program: a user, a client, another process"),
+    ("everybody", "all users, all clients"),
+    ("whom", "name the person or program first"),
     ("whoever", "name the person or program: a user, a client, another process"),
     ("told", "sent, reported, informed, known"),
     ("tells", "shows, reports, says"),
@@ -21,13 +24,19 @@ const PHRASES: [(&str, &str); 16] = [
     ("is no", "is not a, is not an"),
     ("gone on with", "continued, resumed"),
     ("gone on from", "continued, resumed"),
+    ("goes on from", "continues from, resumes"),
     ("go on from", "continue from, resume"),
+    ("taken back", "undone"),
+    ("takes back", "undoes"),
+    ("is none of", "must be one of"),
+    ("for ever", "without a limit, until it is stopped"),
     ("of no use", "has no effect, no longer works"),
     ("at home", "available, running"),
     ("anew", "again"),
     ("door", "address, endpoint, access"),
     ("mend", "fix"),
     ("mends", "fixes"),
+    ("mended", "fixed"),
 ];
 
 /// Where "is no" is fine: words before and after it.
@@ -35,7 +44,7 @@ const FINE_BEFORE: &str = "there";
 const FINE_AFTER: [&str; 2] = ["longer", "more"];
 
 /// Where the texts are, and how they are found in a file.
-const PLACES: [(&str, &str, TextSource); 8] = [
+const PLACES: [(&str, &str, TextSource); 12] = [
     ("crates", "rs", TextSource::Literals),
     // clap shows the comments on commands and flags as `--help`.
     ("crates/ibeam/src/cli", "rs", TextSource::DocComments),
@@ -43,6 +52,10 @@ const PLACES: [(&str, &str, TextSource); 8] = [
     ("plugin/opencode/src", "ts", TextSource::Whole),
     ("packaging/npm/ibeam-gateway/bin", "js", TextSource::Whole),
     ("README.md", "md", TextSource::Whole),
+    ("ARCHITECTURE.md", "md", TextSource::Whole),
+    ("CHANGELOG.md", "md", TextSource::Whole),
+    ("CONTRIBUTING.md", "md", TextSource::Whole),
+    ("SECURITY.md", "md", TextSource::Whole),
     ("docs", "md", TextSource::Whole),
     ("plugin/opencode/README.md", "md", TextSource::Whole),
 ];
