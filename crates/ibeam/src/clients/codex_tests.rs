@@ -1,6 +1,6 @@
 use super::*;
 use crate::clients::{
-    System,
+    Change, System,
     fixtures::{LOCKED, home, locked, open, with},
 };
 
