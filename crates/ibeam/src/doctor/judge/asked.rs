@@ -59,13 +59,15 @@ pub(super) fn asked(found: &Findings, now: u64, lines: &mut Vec<CheckLine>) {
 }
 
 fn blame<'a>(asked: &'a BackendFindings, way: &BackendRoute) -> Option<Blame<'a>> {
-    let failed =
-        |check, failure: Option<&'a BackendFailure>| failure.map(|failure| (check, failure));
-    let (check, failure) = failed(Check::Token, error(asked.token.as_ref()))
-        .or_else(|| failed(Check::Models, error(asked.models.as_ref())))
-        .or_else(|| failed(Check::Model, error(asked.model.as_ref())))
-        .or_else(|| failed(Check::Answer, error(asked.answer.as_ref())))
-        .or_else(|| failed(Check::Tools, error(asked.tools.as_ref())))?;
+    let failures = [
+        (Check::Token, error(asked.token.as_ref())),
+        (Check::Models, error(asked.models.as_ref())),
+        (Check::Model, error(asked.model.as_ref())),
+        (Check::Answer, error(asked.answer.as_ref())),
+        (Check::Tools, error(asked.tools.as_ref())),
+    ];
+    let (check, failure) =
+        failures.into_iter().find_map(|(check, failure)| Some((check, failure?)))?;
     let child = matches!(way, BackendRoute::Child(_));
     let (check, code) = match failure.code {
         ErrorCode::NotAuthenticated if child => (Check::Agent, Code::AgentSignedOut),
