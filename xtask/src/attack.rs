@@ -23,14 +23,8 @@ pub(crate) fn start(mut args: TaskArgs) -> anyhow::Result<()> {
     run(&mut build)?;
     let mut attack = command(release.join("ibeam-bench"));
     attack.arg("attack").arg("--program").arg(program.unwrap_or_else(|| release.join("ibeam")));
-    if short {
-        attack.arg("--short");
-    }
-    if let Some(minutes) = minutes {
-        attack.arg("--minutes").arg(minutes.to_string());
-    }
-    if let Some(only) = only {
-        attack.arg("--only").arg(only);
-    }
+    attack.args(short.then_some("--short"));
+    attack.args(minutes.map(|minutes| format!("--minutes={minutes}")));
+    attack.args(only.map(|only| format!("--only={only}")));
     run(&mut attack)
 }

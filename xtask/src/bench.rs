@@ -50,15 +50,9 @@ pub(crate) fn start(mut args: TaskArgs) -> anyhow::Result<()> {
             Err(error) => eprintln!("NOT RUN: the public peer: {error:#}"),
         }
     }
-    if no_sessions {
-        bench.arg("--no-sessions");
-    }
-    if let Some(rounds) = rounds {
-        bench.arg(format!("--rounds={rounds}"));
-    }
-    if let Some(parked) = parked {
-        bench.arg(format!("--parked={parked}"));
-    }
+    bench.args(no_sessions.then_some("--no-sessions"));
+    bench.args(rounds.map(|rounds| format!("--rounds={rounds}")));
+    bench.args(parked.map(|parked| format!("--parked={parked}")));
     if write {
         bench.arg("--write").arg(crate::root().join("docs/performance.md"));
     }

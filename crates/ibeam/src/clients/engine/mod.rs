@@ -30,10 +30,7 @@ use self::{
     record::{SetupEntry, SetupRecord, SetupState},
     write::StagedEdit,
 };
-use super::{
-    ClientSpec, UnfitSettings, UserMachine, Wiring,
-    machine::{self, FileContent},
-};
+use super::{ClientSpec, UnfitSettings, UserMachine, Wiring, machine};
 use ibeam_server::files::{FileError, lock, private};
 
 /// Why nothing was changed.
@@ -426,14 +423,6 @@ fn stage_all(edits: &[Edit], record: &SetupRecord) -> Result<Vec<StagedEdit>, Se
 
 /// The text of a file that is to be changed.
 fn text(path: &Path) -> Result<Option<String>, SetupError> {
-    let unreadable =
-        |why: &str| UnfitSettings::Unreadable { path: path.to_path_buf(), why: why.to_owned() };
-    match machine::read(path).map_err(SetupError::io("read", path))? {
-        None => Ok(None),
-        Some(FileContent::Bytes(bytes)) => String::from_utf8(bytes)
-            .map(Some)
-            .map_err(|_| unreadable("it is not UTF-8 text").into()),
-        Some(FileContent::Long) => Err(unreadable("it is too long").into()),
-        Some(FileContent::NoFile) => Err(unreadable("it is not a regular file").into()),
-    }
+    let content = machine::read(path).map_err(SetupError::io("read", path))?;
+    Ok(content.map(|content| content.text(path)).transpose()?)
 }
