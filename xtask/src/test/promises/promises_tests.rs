@@ -97,6 +97,6 @@ fn a_test_that_does_not_exist_is_a_fault() {
     // Modules of tests in files and folders of their own.
     assert!(!fault(&text("ibeam-server", None, "api::guard::tests::")));
     assert!(!fault(&text("ibeam-core", None, "limits::tests::")));
-    assert!(!fault(&text("ibeam", Some("it"), "places::one_key_cannot_take_all_turns")));
+    assert!(!fault(&text("ibeam", Some("it"), "key_limits::one_key_cannot_take_all_turns")));
     assert!(fault(&text("ibeam", None, "limits::places::")));
 }

@@ -57,18 +57,7 @@ pub(super) fn asked(found: &Findings, now: u64, lines: &mut Vec<CheckLine>) {
     drift(found, lines);
 }
 
-<<<<<<< HEAD
 fn blame<'a>(asked: &'a BackendFindings, found: &Findings) -> Option<Blame<'a>> {
-    let failed =
-        |check, failure: Option<&'a BackendFailure>| failure.map(|failure| (check, failure));
-    let (check, failure) = failed(Check::Token, error(asked.token.as_ref()))
-        .or_else(|| failed(Check::Models, error(asked.models.as_ref())))
-        .or_else(|| failed(Check::Model, error(asked.model.as_ref())))
-        .or_else(|| failed(Check::Answer, error(asked.answer.as_ref())))
-        .or_else(|| failed(Check::Tools, error(asked.tools.as_ref())))?;
-    let child = found.cursor_agent.is_some();
-=======
-fn blame<'a>(asked: &'a BackendFindings, way: &BackendRoute) -> Option<Blame<'a>> {
     let failures = [
         (Check::Token, error(asked.token.as_ref())),
         (Check::Models, error(asked.models.as_ref())),
@@ -78,8 +67,7 @@ fn blame<'a>(asked: &'a BackendFindings, way: &BackendRoute) -> Option<Blame<'a>
     ];
     let (check, failure) =
         failures.into_iter().find_map(|(check, failure)| Some((check, failure?)))?;
-    let child = matches!(way, BackendRoute::Child(_));
->>>>>>> 5bb8173dee66fb3900a4ba208cb7aff120427f7c
+    let child = found.cursor_agent.is_some();
     let (check, code) = match failure.code {
         ErrorCode::NotAuthenticated if child => (Check::Agent, Code::AgentSignedOut),
         ErrorCode::NotAuthenticated => (Check::Token, Code::TokenRefused),
