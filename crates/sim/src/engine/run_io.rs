@@ -24,6 +24,7 @@ use super::{
     exec::{self, ExecAnswer},
 };
 use crate::{
+    behaviour::Behaviour,
     record::{Direction, RunTally, RunTape, add},
     scenario::{ChaosEffect, Quirks, Refuse, StreamCut},
     stream::{ConnectionControl, InboundEvent, RunInbound, RunOutbound},
@@ -78,6 +79,24 @@ pub(crate) struct OpenQuestion {
     pub(crate) field: u32,
     pub(crate) exec_id: String,
     pub(crate) answer: ExecAnswer,
+    /// Of a shell that has to be closed: what has come.
+    pub(crate) shell: ShellEnd,
+}
+
+/// What has come of the end of a shell.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ShellEnd {
+    /// The stream or the result is complete.
+    pub(crate) complete: bool,
+    /// The stream has ended, and its result is missing.
+    pub(crate) result_missing: bool,
+    pub(crate) closed: bool,
+}
+
+impl ShellEnd {
+    pub(crate) fn is_over(self) -> bool {
+        self.complete && !self.result_missing && self.closed
+    }
 }
 
 #[derive(Debug)]
@@ -86,6 +105,7 @@ pub(crate) struct RunIo {
     pub(crate) control: Arc<ConnectionControl>,
     pub(crate) out: RunOutbound,
     pub(crate) quirks: Quirks,
+    pub(crate) behaviour: Arc<Behaviour>,
     pub(crate) cut: Option<StreamCut>,
     pub(crate) next_exec: u32,
     pub(crate) next_kv: u32,
@@ -117,6 +137,7 @@ impl RunIo {
         let now = Instant::now();
         Self {
             quirks: sim.quirks(),
+            behaviour: Arc::clone(&sim.behaviour),
             tape: RunTape::new(sim.config.recorder.clone(), number),
             sim: Arc::clone(sim),
             control,
@@ -252,7 +273,17 @@ impl RunIo {
         self.wait(None, |_| false).await
     }
 
-    /// Waits until all these questions are answered.
+    /// Waits until all these calls are answered, as long as the service holds a call.
+    pub(crate) async fn answered_in_time(&mut self, keys: &[QuestionKey]) -> RunResult {
+        let Some(most) = self.behaviour.hold_max else { return self.answered(keys).await };
+        self.flush().await?;
+        let open = |io: &Self| keys.iter().any(|key| io.open.contains_key(key));
+        self.wait(Some(Instant::now() + most), |io| !open(io)).await?;
+        // The service has lost the stream; it says nothing about that.
+        if open(self) { Err(RunStop::Cut) } else { Ok(()) }
+    }
+
+    /// The same without a limit.
     pub(crate) async fn answered(&mut self, keys: &[QuestionKey]) -> RunResult {
         self.flush().await?;
         self.wait(None, |io| keys.iter().all(|key| !io.open.contains_key(key))).await
@@ -315,7 +346,8 @@ impl RunIo {
         if arm.field != CONTEXT {
             self.tally.exec();
         }
-        self.emit_bytes(&exec::request(id, exec_id, arm)).await?;
+        let request = exec::request(id, exec_id, arm, self.behaviour.fields_extra);
+        self.emit_bytes(&request).await?;
         Ok(key)
     }
 
