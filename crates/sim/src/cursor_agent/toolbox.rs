@@ -69,7 +69,9 @@ impl FakeTools {
     /// Calls a tool of an MCP server.
     pub(super) async fn call(&self, args: McpArgs) -> McpResult {
         let result = |result| McpResult { result: Some(result) };
-        let error = |error: String| result(mcp_result::Result::Error(McpError { error }));
+        let error = |error: String| {
+            result(mcp_result::Result::Error(McpError { error, ..McpError::default() }))
+        };
         let (server, tool) = (&args.provider_identifier, &args.tool_name);
         let input: Map<String, Value> = args
             .args

@@ -265,7 +265,7 @@ impl FakeTurn {
         let message = match ask.message {
             Some(Question::GetBlobArgs(get)) => {
                 let blob_data = self.blobs.get(&get.blob_id).cloned();
-                Some(Answer::GetBlobResult(GetBlobResult { blob_data }))
+                Some(Answer::GetBlobResult(GetBlobResult { blob_data, ..GetBlobResult::default() }))
             }
             Some(Question::SetBlobArgs(set)) => {
                 self.blobs.insert(set.blob_id, set.blob_data);
@@ -357,7 +357,7 @@ fn context(ask: &FakeTurnRequest, offers: &[McpTool]) -> RequestContext {
         input_schema: value_to_proto(&offer.schema),
         provider_identifier: offer.server.clone(),
         tool_name: offer.name.clone(),
-        input_schema_json: None,
+        ..McpToolDefinition::default()
     };
     RequestContext {
         rules: ask.rules.iter().map(rule).collect(),

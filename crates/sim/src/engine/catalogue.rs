@@ -9,6 +9,7 @@ use ibeam_proto::agent::{
     exec_client_message::Message as Reply, get_mcp_tools_result,
     interaction_update::Message as Update, mcp_state_exec_result, tool_call,
 };
+use prost::Message as _;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -51,7 +52,8 @@ impl SimRun {
         let server_identifiers =
             if first { vec![tool.provider.clone()] } else { Vec::new() };
         let args = McpStateExecArgs { server_identifiers, ..McpStateExecArgs::default() };
-        let key = self.ask_exec(&EncodedArm { field: MCP_STATE, payload: args.to_wire() }).await?;
+        let payload = args.encode_to_vec().into();
+        let key = self.ask_exec(&EncodedArm { field: MCP_STATE, payload }).await?;
         match ask {
             McpStateAsk::Off => {}
             McpStateAsk::Ask => self.io.flush().await?,

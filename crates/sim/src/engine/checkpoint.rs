@@ -9,7 +9,7 @@ use ibeam_proto::Wire as _;
 use ibeam_proto::agent::{
     AgentConversationTurnStructure, AssistantMessage, ConversationStateStructure, ConversationStep,
     ConversationTokenDetails, ConversationTurnStructure, GetBlobArgs, KvServerMessage,
-    PreFetchedBlob, SetBlobArgs, UserMessage, agent_server_message::Message as ToClient,
+    SetBlobArgs, UserMessage, agent_server_message::Message as ToClient,
     conversation_step, conversation_turn_structure, kv_server_message::Message as KvAsk,
 };
 use serde_json::{Value, json};
@@ -91,6 +91,7 @@ impl SimRun {
         let message = KvServerMessage { id, message: Some(ask), span_context: None };
         let message = ibeam_proto::agent::AgentServerMessage {
             message: Some(ToClient::KvServerMessage(message)),
+            ..Default::default()
         };
         self.io.ask(key, field, &message.to_wire()).await?;
         Ok(key)

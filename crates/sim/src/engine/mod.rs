@@ -68,6 +68,13 @@ impl SimState {
         }
     }
 
+    /// Milliseconds since 1970 by the simulator's clock.
+    pub(crate) fn now_ms(&self) -> i64 {
+        let passed = i64::try_from(self.born.elapsed().as_millis()).unwrap_or(i64::MAX);
+        let epoch = i64::try_from(self.config.epoch).unwrap_or(i64::MAX);
+        epoch.saturating_mul(1000).saturating_add(passed)
+    }
+
     /// The quirks of every run.
     pub(crate) fn quirks(&self) -> Quirks {
         self.config.quirks.iter().chain(self.config.scenario.quirks.iter()).collect()

@@ -208,8 +208,14 @@ impl SimRun {
 
     /// Repeats one delta that is encoded once: the load for benchmarks.
     async fn say_often(&mut self, speech: Speech, text: &str, times: u64) -> RunResult {
-        let update = InteractionUpdate { message: Some(speech.update(text.to_owned())) };
-        let message = AgentServerMessage { message: Some(ToClient::InteractionUpdate(update)) };
+        let update = InteractionUpdate {
+            message: Some(speech.update(text.to_owned())),
+            ..InteractionUpdate::default()
+        };
+        let message = AgentServerMessage {
+            message: Some(ToClient::InteractionUpdate(update)),
+            ..AgentServerMessage::default()
+        };
         let frame = self.io.out.frame_of(&message.to_wire());
         for _ in 0..times {
             self.io.emit_frame(&frame).await?;
@@ -304,8 +310,11 @@ pub(crate) enum Speech {
 impl Speech {
     fn update(self, text: String) -> Update {
         match self {
-            Self::Text => Update::TextDelta(TextDeltaUpdate { text }),
-            Self::Thinking => Update::ThinkingDelta(ThinkingDeltaUpdate { text }),
+            Self::Text => Update::TextDelta(TextDeltaUpdate { text, ..TextDeltaUpdate::default() }),
+            Self::Thinking => Update::ThinkingDelta(ThinkingDeltaUpdate {
+                text,
+                ..ThinkingDeltaUpdate::default()
+            }),
         }
     }
 }

@@ -34,7 +34,7 @@ use crate::{
     behaviour::Behaviour,
     blobs::{BlobId, id_of},
     models::SimModel,
-    prompt::{OfferedTool, RunPrompt, image_ids, server_entries, tokens, validate},
+    prompt::{RunPrompt, image_ids, server_entries, validate},
     record::{add, sub},
     scenario::{EncodedArm, Quirk, Refuse, ResetCode, ScenarioRule, UsageStep},
 };

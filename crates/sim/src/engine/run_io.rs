@@ -116,6 +116,8 @@ pub(crate) struct RunIo {
     pub(crate) tally: RunTally,
     inbound: RunInbound,
     pub(crate) half_closed: bool,
+    /// The times until the first token were sent.
+    timed: bool,
     pub(crate) last_heard: Instant,
     last_sent: Instant,
     pub(crate) open: BTreeMap<QuestionKey, OpenQuestion>,
@@ -150,6 +152,7 @@ impl RunIo {
             tally,
             inbound,
             half_closed: false,
+            timed: false,
             last_heard: now,
             last_sent: now,
             open: BTreeMap::new(),
@@ -176,12 +179,24 @@ impl RunIo {
 
     /// Sends an update.
     pub(crate) async fn update(&mut self, update: Update) -> RunResult {
-        let update = InteractionUpdate { message: Some(update) };
+        let about_tool = matches!(
+            update,
+            Update::PartialToolCall(_) | Update::ToolCallStarted(_) | Update::ToolCallCompleted(_)
+        );
+        let started = (about_tool && self.behaviour.fields_extra).then(|| self.sim.now_ms());
+        let update = InteractionUpdate { message: Some(update), message_started_at_ms: started };
         self.emit(ToClient::InteractionUpdate(update)).await
     }
 
     pub(crate) async fn emit(&mut self, message: ToClient) -> RunResult {
-        let message = AgentServerMessage { message: Some(message) };
+        let first_text = matches!(
+            &message,
+            ToClient::InteractionUpdate(update) if matches!(update.message, Some(Update::TextDelta(_)))
+        );
+        let timed = first_text && self.behaviour.fields_extra && !self.timed;
+        self.timed |= timed;
+        let ttft_breakdown = timed.then(five_doubles);
+        let message = AgentServerMessage { message: Some(message), ttft_breakdown };
         if self.cut.is_some() {
             return self.emit_bytes(&message.to_wire()).await;
         }
@@ -318,8 +333,11 @@ impl RunIo {
 
     async fn beat(&mut self) -> RunResult {
         let beat = Update::Heartbeat(HeartbeatUpdate {});
-        let message = InteractionUpdate { message: Some(beat) };
-        let message = AgentServerMessage { message: Some(ToClient::InteractionUpdate(message)) };
+        let message = InteractionUpdate { message: Some(beat), ..InteractionUpdate::default() };
+        let message = AgentServerMessage {
+            message: Some(ToClient::InteractionUpdate(message)),
+            ..AgentServerMessage::default()
+        };
         self.tape.note(Direction::FromServer, 0, || message.to_wire());
         self.out.push(&message);
         self.flush().await
@@ -419,6 +437,12 @@ impl RunIo {
     pub(crate) fn violation(&self, what: &str) {
         self.sim.counters().violation(what.to_owned());
     }
+}
+
+/// The parts of the time until the first token, all zero.
+fn five_doubles() -> Bytes {
+    let field = |number: u8| [number << 3 | 1, 0, 0, 0, 0, 0, 0, 0, 0];
+    (1..=5).flat_map(field).collect::<Vec<_>>().into()
 }
 
 pub(crate) fn fail(code: Code, message: &str) -> RunStop {

@@ -287,7 +287,10 @@ fn tool_result(answer: &ExecAnswer) -> McpToolResult {
 }
 
 fn error_result(text: &str) -> mcp_tool_result::Result {
-    mcp_tool_result::Result::Error(McpToolError { error: text.to_owned() })
+    mcp_tool_result::Result::Error(McpToolError {
+        error: text.to_owned(),
+        ..McpToolError::default()
+    })
 }
 
 pub(crate) fn encode_args(args: &Map<String, Value>) -> BTreeMap<String, Bytes> {

@@ -204,6 +204,7 @@ impl ErrorSpec {
             title: self.title.clone(),
             detail: self.detail.clone(),
             retryable: self.retryable,
+            ..CursorError::default()
         });
         let message = if self.message.is_empty() { "Error" } else { &self.message };
         ConnectError { code, message: message.to_owned(), detail }

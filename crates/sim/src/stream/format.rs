@@ -5,7 +5,6 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, header};
 use ibeam_core::codec::connect::{self, ConnectError};
 use ibeam_proto::Wire as _;
-use ibeam_proto::aiserver::{CustomErrorDetails, ErrorDetails};
 
 use crate::protobuf::{put_bytes_field, put_varint_field};
 
@@ -78,19 +77,9 @@ pub(crate) fn trailer_frame(error: Option<&ConnectError>) -> Bytes {
 /// `google.rpc.Status` with Cursor's error as its only detail.
 fn status_details(error: &ConnectError) -> Option<String> {
     let detail = error.detail.as_ref()?;
-    let proto = ErrorDetails {
-        error: detail.kind.into(),
-        details: Some(CustomErrorDetails {
-            title: detail.title.clone(),
-            detail: detail.detail.clone(),
-            is_retryable: detail.retryable,
-            ..CustomErrorDetails::default()
-        }),
-        is_expected: Some(true),
-    };
     let mut any = BytesMut::new();
     put_bytes_field(&mut any, 1, b"type.googleapis.com/aiserver.v1.ErrorDetails");
-    put_bytes_field(&mut any, 2, &proto.to_wire());
+    put_bytes_field(&mut any, 2, &detail.to_proto().to_wire());
     let mut status = BytesMut::new();
     put_varint_field(&mut status, 1, u64::from(error.code.grpc_number()));
     put_bytes_field(&mut status, 2, error.message.as_bytes());

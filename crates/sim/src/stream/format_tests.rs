@@ -13,6 +13,7 @@ fn trailer_has_the_whole_error() {
             title: "Slow".to_owned(),
             detail: "100 % full\n".to_owned(),
             retryable: Some(false),
+            ..CursorError::default()
         }),
     };
     let mut decoder = Decoder::new();

@@ -11,6 +11,11 @@ fn read(rx: &mut mpsc::Receiver<Bytes>) -> Vec<u8> {
     out
 }
 
+fn message(seqno: i64) -> ReceivedAppend {
+    let data = vec![u8::try_from(seqno).unwrap()].into();
+    ReceivedAppend { seqno, data, size: 1, listed: false }
+}
+
 fn put(appends: &Appends, seqno: i64) -> Appended {
     appends.append("r", message(seqno))
 }

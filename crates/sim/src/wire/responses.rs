@@ -158,6 +158,7 @@ pub(crate) fn cursor_error(code: Code, kind: ErrorKind, title: &str, detail: &st
             title: title.to_owned(),
             detail: detail.to_owned(),
             retryable: Some(false),
+            ..CursorError::default()
         }),
     }
 }

@@ -156,7 +156,12 @@ fn kv(message_: Option<kv_client_message::Message>) -> Bytes {
 #[tokio::test(start_paused = true)]
 async fn blobs_are_answered_by_their_own_arm() {
     use kv_client_message::Message as Kv;
-    let get = || kv(Some(Kv::GetBlobResult(GetBlobResult { blob_data: Some(Bytes::new()) })));
+    let get = || {
+        kv(Some(Kv::GetBlobResult(GetBlobResult {
+            blob_data: Some(Bytes::new()),
+            ..GetBlobResult::default()
+        })))
+    };
     let set = |error| kv(Some(Kv::SetBlobResult(SetBlobResult { error })));
     let wrong = vec![
         (kv(None), "blob arm 3 answered with result arm 0"),

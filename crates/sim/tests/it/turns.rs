@@ -215,7 +215,7 @@ async fn cancel_ends_the_stream() {
         let tx = tx.clone();
         crate::peer::spawn(async move {
             tokio::time::sleep(Duration::from_secs(20)).await;
-            let action = Some(conversation_action::Action::CancelAction(CancelAction {}));
+            let action = Some(conversation_action::Action::CancelAction(CancelAction::default()));
             send(&tx, ToServer::ConversationAction(ConversationAction { action })).await;
         })
     };

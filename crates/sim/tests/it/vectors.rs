@@ -54,12 +54,18 @@ fn client(hex: &str, message: C) {
 
 #[track_caller]
 fn server(hex: &str, message: S) {
-    same(hex, &AgentServerMessage { message: Some(message) });
+    same(hex, &AgentServerMessage { message: Some(message), ..AgentServerMessage::default() });
 }
 
 #[track_caller]
 fn update(hex: &str, update: Update) {
-    server(hex, S::InteractionUpdate(InteractionUpdate { message: Some(update) }));
+    server(
+        hex,
+        S::InteractionUpdate(InteractionUpdate {
+            message: Some(update),
+            ..InteractionUpdate::default()
+        }),
+    );
 }
 
 fn blob_id() -> Bytes {
@@ -104,8 +110,17 @@ fn runs_and_heartbeats() {
 #[test]
 fn updates() {
     let text = |text: &str| text.to_owned();
-    update("0a090a070a0548656c6c6f", Update::TextDelta(TextDeltaUpdate { text: text("Hello") }));
-    update("0a0622040a02486d", Update::ThinkingDelta(ThinkingDeltaUpdate { text: text("Hm") }));
+    update(
+        "0a090a070a0548656c6c6f",
+        Update::TextDelta(TextDeltaUpdate { text: text("Hello"), ..TextDeltaUpdate::default() }),
+    );
+    update(
+        "0a0622040a02486d",
+        Update::ThinkingDelta(ThinkingDeltaUpdate {
+            text: text("Hm"),
+            ..ThinkingDeltaUpdate::default()
+        }),
+    );
     update("0a0442020803", Update::TokenDelta(TokenDeltaUpdate { tokens: 3 }));
     let ended = TurnEndedUpdate {
         input_tokens: Some(100),
@@ -134,7 +149,8 @@ fn blobs() {
         ask(8, kv_server::Message::GetBlobArgs(GetBlobArgs { blob_id: blob_id() })),
     );
     client("1a0408081200", reply(8, kv_client::Message::GetBlobResult(GetBlobResult::default())));
-    let hit = GetBlobResult { blob_data: Some(Bytes::from_static(SYSTEM)) };
+    let hit =
+        GetBlobResult { blob_data: Some(Bytes::from_static(SYSTEM)), ..GetBlobResult::default() };
     client(
         "1a25080812210a1f7b22726f6c65223a2273797374656d222c22636f6e74656e74223a2278227d",
         reply(8, kv_client::Message::GetBlobResult(hit)),
@@ -205,7 +221,7 @@ fn execs() {
 #[test]
 fn actions_and_approvals() {
     let act = |action| C::ConversationAction(ConversationAction { action: Some(action) });
-    client("22021a00", act(Action::CancelAction(CancelAction {})));
+    client("22021a00", act(Action::CancelAction(CancelAction::default())));
     client("22021200", act(Action::ResumeAction(ResumeAction::default())));
     let approved = WebSearchRequestResponse {
         result: Some(web_search_request_response::Result::Approved(Empty {})),
