@@ -30,12 +30,15 @@ use tokio::{
 const TOKEN: &str = "eyJhbGciOiJIUzI1NiJ9.eyJleHAiOjQxMDI0NDQ4MDB9.c2ln";
 
 fn raw(message: ToClient) -> Result<Raw, ConnectError> {
-    let message = AgentServerMessage { message: Some(message) };
+    let message = AgentServerMessage { message: Some(message), ..AgentServerMessage::default() };
     Ok(Raw(Bytes::from(message.encode_to_vec())))
 }
 
 fn update(update: Update) -> ToClient {
-    ToClient::InteractionUpdate(InteractionUpdate { message: Some(update) })
+    ToClient::InteractionUpdate(InteractionUpdate {
+        message: Some(update),
+        ..InteractionUpdate::default()
+    })
 }
 
 /// What the backend says in return to one message of the client's.
@@ -86,8 +89,14 @@ fn answers(request: Result<Raw, ConnectError>) -> Vec<Result<Raw, ConnectError>>
                 ..Default::default()
             };
             vec![
-                raw(update(Update::TextDelta(TextDeltaUpdate { text: "On ".to_owned() }))),
-                raw(update(Update::TextDelta(TextDeltaUpdate { text: long }))),
+                raw(update(Update::TextDelta(TextDeltaUpdate {
+                    text: "On ".to_owned(),
+                    ..TextDeltaUpdate::default()
+                }))),
+                raw(update(Update::TextDelta(TextDeltaUpdate {
+                    text: long,
+                    ..TextDeltaUpdate::default()
+                }))),
                 raw(update(Update::TurnEnded(usage))),
                 // Ends the stream: a server that has said all says so.
                 Err(ConnectError::aborted("end")),

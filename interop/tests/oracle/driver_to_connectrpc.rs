@@ -38,11 +38,16 @@ use tokio::{net::TcpListener, task::JoinSet};
 const ID: &str = "33333333-3333-4333-8333-333333333333";
 
 fn text(words: &str) -> AgentServerMessage {
-    let update = interaction_update::Message::TextDelta(TextDeltaUpdate { text: words.to_owned() });
+    let update = interaction_update::Message::TextDelta(TextDeltaUpdate {
+        text: words.to_owned(),
+        ..TextDeltaUpdate::default()
+    });
     AgentServerMessage {
         message: Some(agent_server_message::Message::InteractionUpdate(InteractionUpdate {
             message: Some(update),
+            ..InteractionUpdate::default()
         })),
+        ..AgentServerMessage::default()
     }
 }
 
@@ -167,7 +172,10 @@ async fn a_prompt_larger_than_every_window_arrives_whole() {
     let big = ibeam_proto::agent::KvClientMessage {
         id: 7,
         message: Some(ibeam_proto::agent::kv_client_message::Message::GetBlobResult(
-            ibeam_proto::agent::GetBlobResult { blob_data: Some(Bytes::from(vec![7; 3_000_000])) },
+            ibeam_proto::agent::GetBlobResult {
+                blob_data: Some(Bytes::from(vec![7; 3_000_000])),
+                ..Default::default()
+            },
         )),
     };
     let message =

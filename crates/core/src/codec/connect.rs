@@ -1,12 +1,12 @@
 //! The Connect streaming envelope: one flags byte, a big-endian length, a payload.
 //! Reads all flags seen in the wild, gRPC-Web trailers included; writes plain ones.
 
-use std::io::Read as _;
+use std::{collections::BTreeMap, io::Read as _};
 
 use base64::Engine as _;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use ibeam_proto::Wire;
-use ibeam_proto::aiserver::{CustomErrorDetails, ErrorDetails, ErrorKind};
+use ibeam_proto::aiserver::{ActionRequiredDetails, CustomErrorDetails, ErrorDetails, ErrorKind};
 use prost::Message;
 use serde::Deserialize;
 
@@ -62,12 +62,16 @@ pub struct ConnectError {
 }
 
 /// The decoded `aiserver.v1.ErrorDetails`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CursorError {
     pub kind: ErrorKind,
     pub title: String,
     pub detail: String,
     pub retryable: Option<bool>,
+    /// What the model's provider answered, among other things.
+    pub additional_info: BTreeMap<String, String>,
+    /// What the user has to do before such a request is served; often empty.
+    pub action_required: String,
 }
 
 macro_rules! codes {
@@ -336,6 +340,7 @@ struct WireDebugDetails {
     title: String,
     detail: String,
     is_retryable: Option<bool>,
+    additional_info: BTreeMap<String, String>,
 }
 
 impl From<WireError> for ConnectError {
@@ -364,23 +369,34 @@ impl WireDetail {
             title: debug.details.title.clone(),
             detail: debug.details.detail.clone(),
             retryable: debug.details.is_retryable,
+            additional_info: debug.details.additional_info.clone(),
+            action_required: String::new(),
         })
     }
 }
 
 impl CursorError {
-    fn to_json(&self) -> serde_json::Value {
-        let proto = ErrorDetails {
+    #[must_use]
+    pub fn to_proto(&self) -> ErrorDetails {
+        let action_required = Some(self.action_required.clone()).filter(|text| !text.is_empty());
+        ErrorDetails {
             error: self.kind.into(),
             details: Some(CustomErrorDetails {
                 title: self.title.clone(),
                 detail: self.detail.clone(),
                 is_retryable: self.retryable,
+                additional_info: self.additional_info.clone(),
+                action_required: action_required
+                    .map(|action_required| ActionRequiredDetails { action_required }),
                 ..CustomErrorDetails::default()
             }),
             is_expected: Some(true),
-        };
-        let value = base64::engine::general_purpose::STANDARD_NO_PAD.encode(proto.to_wire());
+        }
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        let proto = self.to_proto().to_wire();
+        let value = base64::engine::general_purpose::STANDARD_NO_PAD.encode(proto);
         serde_json::json!({
             "type": "aiserver.v1.ErrorDetails",
             "value": value,
@@ -390,6 +406,7 @@ impl CursorError {
                     "title": self.title,
                     "detail": self.detail,
                     "isRetryable": self.retryable,
+                    "additionalInfo": self.additional_info,
                 },
                 "isExpected": true,
             },
@@ -403,6 +420,8 @@ impl CursorError {
             title: text.title,
             detail: text.detail,
             retryable: text.is_retryable,
+            additional_info: text.additional_info,
+            action_required: text.action_required.unwrap_or_default().action_required,
         }
     }
 }

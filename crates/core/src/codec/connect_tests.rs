@@ -10,6 +10,8 @@ fn quota_error() -> ConnectError {
             title: "Limit".into(),
             detail: "Wait a while".into(),
             retryable: Some(true),
+            additional_info: [("providerStatusCode".to_owned(), "400".to_owned())].into(),
+            action_required: "cyber_policy_review".to_owned(),
         }),
     }
 }

@@ -47,7 +47,7 @@ fn again(failure: &Failure) -> &'static str {
 
 fn detailed(code: Code, kind: Kind, title: &str) -> ConnectError {
     let (title, detail) = (title.to_owned(), String::new());
-    let detail = Some(CursorError { kind, title, detail, retryable: None });
+    let detail = Some(CursorError { kind, title, detail, ..CursorError::default() });
     ConnectError { code, message: "Error".to_owned(), detail }
 }
 

@@ -12,6 +12,7 @@ fn detailed(code: Code, kind: Kind, title: &str, detail: &str) -> ConnectError {
             title: title.into(),
             detail: detail.into(),
             retryable: None,
+            ..CursorError::default()
         }),
     }
 }

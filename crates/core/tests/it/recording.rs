@@ -167,19 +167,31 @@ fn request(tools: &[&str]) -> TurnRequest {
 // === frames ===
 
 fn frame(message: FromServer) -> Step {
-    Step::Frame(connect::encode(&AgentServerMessage { message: Some(message) }))
+    Step::Frame(connect::encode(&AgentServerMessage {
+        message: Some(message),
+        ..AgentServerMessage::default()
+    }))
 }
 
 fn update(update: Update) -> Step {
-    frame(FromServer::InteractionUpdate(InteractionUpdate { message: Some(update) }))
+    frame(FromServer::InteractionUpdate(InteractionUpdate {
+        message: Some(update),
+        ..InteractionUpdate::default()
+    }))
 }
 
 fn says(text: &str) -> Step {
-    update(Update::TextDelta(TextDeltaUpdate { text: text.to_owned() }))
+    update(Update::TextDelta(TextDeltaUpdate {
+        text: text.to_owned(),
+        ..TextDeltaUpdate::default()
+    }))
 }
 
 fn thinks(text: &str) -> Step {
-    update(Update::ThinkingDelta(ThinkingDeltaUpdate { text: text.to_owned() }))
+    update(Update::ThinkingDelta(ThinkingDeltaUpdate {
+        text: text.to_owned(),
+        ..ThinkingDeltaUpdate::default()
+    }))
 }
 
 fn beat() -> Step {

@@ -17,6 +17,20 @@ pub struct UserMessage {
     pub try_use_best_of_n_promotion: ::core::option::Option<bool>,
     #[prost(string, optional, tag = "8")]
     pub rich_text: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(bytes = "bytes", optional, tag = "10")]
+    pub conversation_state_blob_id: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", optional, tag = "16")]
+    pub prompt_reference_id: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", optional, tag = "17")]
+    pub thread_id: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", optional, tag = "18")]
+    pub text_blob_id: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", optional, tag = "19")]
+    pub rich_text_blob_id: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(int64, optional, tag = "25")]
+    pub started_at_ms: ::core::option::Option<i64>,
+    #[prost(int64, optional, tag = "26")]
+    pub completed_at_ms: ::core::option::Option<i64>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SelectedContext {
@@ -173,6 +187,56 @@ pub struct RequestContext {
     pub mcp_file_system_options: ::core::option::Option<McpFileSystemOptions>,
     #[prost(bytes = "bytes", repeated, tag = "29")]
     pub agent_skills: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(bool, optional, tag = "24")]
+    pub web_fetch_enabled: ::core::option::Option<bool>,
+    #[prost(bool, optional, tag = "32")]
+    pub supports_mcp_auth: ::core::option::Option<bool>,
+    #[prost(bool, optional, tag = "33")]
+    pub git_repo_info_complete: ::core::option::Option<bool>,
+    #[prost(message, optional, tag = "34")]
+    pub mcp_meta_tool_options: ::core::option::Option<McpMetaToolOptions>,
+    #[prost(bool, optional, tag = "35")]
+    pub read_lints_enabled: ::core::option::Option<bool>,
+    #[prost(bool, optional, tag = "36")]
+    pub mcp_info_complete: ::core::option::Option<bool>,
+    #[prost(message, repeated, tag = "37")]
+    pub non_file_rules: ::prost::alloc::vec::Vec<CursorRule>,
+    #[prost(bool, optional, tag = "39")]
+    pub rules_info_complete: ::core::option::Option<bool>,
+    #[prost(bool, optional, tag = "40")]
+    pub env_info_complete: ::core::option::Option<bool>,
+    #[prost(bool, optional, tag = "41")]
+    pub repository_info_complete: ::core::option::Option<bool>,
+    #[prost(bool, optional, tag = "42")]
+    pub custom_subagents_info_complete: ::core::option::Option<bool>,
+    #[prost(bool, optional, tag = "43")]
+    pub skills_info_complete: ::core::option::Option<bool>,
+    #[prost(bool, optional, tag = "44")]
+    pub mcp_file_system_info_complete: ::core::option::Option<bool>,
+    #[prost(bool, optional, tag = "45")]
+    pub git_status_info_complete: ::core::option::Option<bool>,
+    #[prost(message, optional, tag = "46")]
+    pub user_auto_run_permissions: ::core::option::Option<AutoRunPermissions>,
+    #[prost(message, optional, tag = "47")]
+    pub project_auto_run_permissions: ::core::option::Option<AutoRunPermissions>,
+    #[prost(bool, optional, tag = "50")]
+    pub search_conversations_enabled: ::core::option::Option<bool>,
+    #[prost(bool, optional, tag = "51")]
+    pub send_message_enabled: ::core::option::Option<bool>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct McpMetaToolOptions {
+    #[prost(bool, tag = "1")]
+    pub enabled: bool,
+    #[prost(message, repeated, tag = "2")]
+    pub descriptors: ::prost::alloc::vec::Vec<McpDescriptor>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AutoRunPermissions {
+    #[prost(string, repeated, tag = "1")]
+    pub allow: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "2")]
+    pub block: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CursorRule {
@@ -263,6 +327,10 @@ pub struct McpToolDefinition {
     pub tool_name: ::prost::alloc::string::String,
     #[prost(string, optional, tag = "6")]
     pub input_schema_json: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "7")]
+    pub output_schema_json: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "8")]
+    pub annotations_json: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct McpInstructions {
@@ -311,6 +379,8 @@ pub struct McpToolDescriptor {
     pub definition_path: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(string, optional, tag = "3")]
     pub description: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(bytes = "bytes", optional, tag = "4")]
+    pub input_schema: ::core::option::Option<::prost::bytes::Bytes>,
     #[prost(string, optional, tag = "5")]
     pub input_schema_json: ::core::option::Option<::prost::alloc::string::String>,
 }
@@ -585,6 +655,8 @@ pub struct McpArgs {
     pub skip_approval: bool,
     #[prost(string, tag = "9")]
     pub server_identifier: ::prost::alloc::string::String,
+    #[prost(bytes = "bytes", repeated, tag = "10")]
+    pub symbolic_path_arguments: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FetchArgs {
@@ -603,6 +675,8 @@ pub struct ExecServerMessage {
     pub span_context: ::core::option::Option<SpanContext>,
     #[prost(bool, optional, tag = "55")]
     pub accept_hook_additional_contexts: ::core::option::Option<bool>,
+    #[prost(string, optional, tag = "57")]
+    pub machine_id: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(
         oneof = "exec_server_message::Message",
         tags = "2, 3, 4, 5, 7, 8, 9, 10, 11, 14, 16, 17, 18, 20, 21, 22, 23, 27, 28, 29, 30, 31, 36, 37, 38, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54"
@@ -1671,6 +1745,8 @@ pub struct McpStateServer {
     pub instructions: ::prost::alloc::vec::Vec<McpInstructions>,
     #[prost(string, optional, tag = "7")]
     pub status: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "8")]
+    pub error_message: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SubagentAwaitResult {
@@ -2718,6 +2794,8 @@ pub struct McpImageContent {
 pub struct McpError {
     #[prost(string, tag = "1")]
     pub error: ::prost::alloc::string::String,
+    #[prost(string, optional, tag = "2")]
+    pub detail: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct McpRejected {
@@ -2984,6 +3062,8 @@ pub struct AskQuestionSuccessAnswer {
     pub question_id: ::prost::alloc::string::String,
     #[prost(string, repeated, tag = "2")]
     pub selected_option_ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "3")]
+    pub freeform_text: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AskQuestionError {
@@ -3048,7 +3128,7 @@ pub struct ToolCall {
     pub completed_at_ms: ::core::option::Option<i64>,
     #[prost(
         oneof = "tool_call::Tool",
-        tags = "1, 3, 4, 5, 8, 9, 10, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 48, 49, 50, 51, 52, 53, 55, 56, 58, 61, 62, 63, 64, 65, 66, 67, 68, 69, 70, 71"
+        tags = "1, 3, 4, 5, 8, 9, 10, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 48, 49, 50, 51, 52, 53, 55, 56, 58, 61, 62, 63, 64, 65, 66, 67, 68, 69, 70, 71, 72, 73, 74, 75, 76, 77, 78, 79, 80"
     )]
     pub tool: ::core::option::Option<tool_call::Tool>,
 }
@@ -3134,8 +3214,8 @@ pub mod tool_call {
         AwaitToolCall(::prost::bytes::Bytes),
         #[prost(bytes, tag = "43")]
         BlameByFilePathToolCall(::prost::bytes::Bytes),
-        #[prost(bytes, tag = "44")]
-        GetMcpToolsToolCall(::prost::bytes::Bytes),
+        #[prost(message, tag = "44")]
+        GetMcpToolsToolCall(super::GetMcpToolsToolCall),
         #[prost(bytes, tag = "45")]
         ReportBugToolCall(::prost::bytes::Bytes),
         #[prost(bytes, tag = "46")]
@@ -3180,6 +3260,24 @@ pub mod tool_call {
         CreateGoalToolCall(::prost::bytes::Bytes),
         #[prost(bytes, tag = "71")]
         UpdateGoalToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "72")]
+        AdoptToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "73")]
+        GetAgentStatusToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "74")]
+        SendToAgentToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "75")]
+        ReadAgentTranscriptToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "76")]
+        CreateAgentToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "77")]
+        StopAgentToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "78")]
+        GetPrCodeTourToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "79")]
+        WriteCanvasToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "80")]
+        ReadCanvasToolCall(::prost::bytes::Bytes),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3480,6 +3578,46 @@ pub struct LsToolCall {
     #[prost(message, optional, tag = "2")]
     pub result: ::core::option::Option<LsResult>,
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetMcpToolsToolCall {
+    #[prost(message, optional, tag = "1")]
+    pub args: ::core::option::Option<GetMcpToolsArgs>,
+    #[prost(message, optional, tag = "2")]
+    pub result: ::core::option::Option<GetMcpToolsResult>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetMcpToolsArgs {
+    #[prost(string, optional, tag = "1")]
+    pub server: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "2")]
+    pub tool_name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "3")]
+    pub pattern: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, tag = "4")]
+    pub tool_call_id: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetMcpToolsResult {
+    #[prost(oneof = "get_mcp_tools_result::Result", tags = "1, 2")]
+    pub result: ::core::option::Option<get_mcp_tools_result::Result>,
+}
+/// Nested message and enum types in `GetMcpToolsResult`.
+pub mod get_mcp_tools_result {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Result {
+        #[prost(message, tag = "1")]
+        Success(super::GetMcpToolsSuccess),
+        #[prost(message, tag = "2")]
+        Error(super::ErrorText),
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetMcpToolsSuccess {
+    #[prost(string, tag = "1")]
+    pub content: ::prost::alloc::string::String,
+    #[prost(string, optional, tag = "2")]
+    pub output_file_path: ::core::option::Option<::prost::alloc::string::String>,
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct McpToolCall {
     #[prost(message, optional, tag = "1")]
@@ -3510,6 +3648,8 @@ pub mod mcp_tool_result {
 pub struct McpToolError {
     #[prost(string, tag = "1")]
     pub error: ::prost::alloc::string::String,
+    #[prost(string, optional, tag = "2")]
+    pub detail: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WebSearchToolCall {
@@ -3653,9 +3793,11 @@ pub struct SetupVmEnvironmentArgs {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct InteractionUpdate {
+    #[prost(int64, optional, tag = "25")]
+    pub message_started_at_ms: ::core::option::Option<i64>,
     #[prost(
         oneof = "interaction_update::Message",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 24"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 27"
     )]
     pub message: ::core::option::Option<interaction_update::Message>,
 }
@@ -3697,14 +3839,30 @@ pub mod interaction_update {
         StepStarted(super::StepStartedUpdate),
         #[prost(message, tag = "17")]
         StepCompleted(super::StepCompletedUpdate),
+        #[prost(bytes, tag = "18")]
+        PromptSuggestion(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "19")]
+        PostRequestPrompt(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "20")]
+        ActiveBranchChange(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "21")]
+        FeedbackRequest(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "22")]
+        ResponseComparison(::prost::bytes::Bytes),
+        #[prost(message, tag = "23")]
+        ContextInjectionState(super::ContextInjectionStateUpdate),
         #[prost(message, tag = "24")]
-        RoutedModelUpdate(super::Empty),
+        RoutedModelUpdate(super::RoutedModelUpdate),
+        #[prost(message, tag = "27")]
+        ToolRequestsListed(super::ToolRequestsListedUpdate),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TextDeltaUpdate {
     #[prost(string, tag = "1")]
     pub text: ::prost::alloc::string::String,
+    #[prost(bool, optional, tag = "2")]
+    pub is_server_notice: ::core::option::Option<bool>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ToolCallStartedUpdate {
@@ -3728,6 +3886,8 @@ pub struct ToolCallCompletedUpdate {
 pub struct ThinkingDeltaUpdate {
     #[prost(string, tag = "1")]
     pub text: ::prost::alloc::string::String,
+    #[prost(int32, optional, tag = "2")]
+    pub thinking_style: ::core::option::Option<i32>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ThinkingCompletedUpdate {
@@ -3863,11 +4023,32 @@ pub struct StepCompletedUpdate {
     #[prost(int64, tag = "2")]
     pub step_duration_ms: i64,
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ContextInjectionStateUpdate {
+    #[prost(string, tag = "1")]
+    pub injection_id: ::prost::alloc::string::String,
+    #[prost(int32, tag = "2")]
+    pub state: i32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RoutedModelUpdate {
+    #[prost(string, tag = "1")]
+    pub display_name: ::prost::alloc::string::String,
+}
+/// How many calls this generation of the model makes, with those that the client never sees.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ToolRequestsListedUpdate {
+    #[prost(uint32, tag = "1")]
+    pub call_count: u32,
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct InteractionResponse {
     #[prost(uint32, tag = "1")]
     pub id: u32,
-    #[prost(oneof = "interaction_response::Result", tags = "2, 3, 4, 5, 6, 7, 8, 9, 11")]
+    #[prost(
+        oneof = "interaction_response::Result",
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 11, 12"
+    )]
     pub result: ::core::option::Option<interaction_response::Result>,
 }
 /// Nested message and enum types in `InteractionResponse`.
@@ -3892,6 +4073,8 @@ pub mod interaction_response {
         WebFetchRequestResponse(super::WebFetchRequestResponse),
         #[prost(message, tag = "11")]
         McpAuthRequestResponse(super::Empty),
+        #[prost(message, tag = "12")]
+        GenerateImageRequestResponse(super::GenerateImageRequestResponse),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3979,11 +4162,34 @@ pub mod web_fetch_request_response {
         Rejected(super::ReasonText),
     }
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GenerateImageRequestResponse {
+    #[prost(oneof = "generate_image_request_response::Result", tags = "1, 2")]
+    pub result: ::core::option::Option<generate_image_request_response::Result>,
+}
+/// Nested message and enum types in `GenerateImageRequestResponse`.
+pub mod generate_image_request_response {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Result {
+        #[prost(message, tag = "1")]
+        Approved(super::GenerateImageApproved),
+        #[prost(message, tag = "2")]
+        Rejected(super::ReasonText),
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GenerateImageApproved {
+    #[prost(string, tag = "1")]
+    pub description: ::prost::alloc::string::String,
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct InteractionQuery {
     #[prost(uint32, tag = "1")]
     pub id: u32,
-    #[prost(oneof = "interaction_query::Query", tags = "2, 3, 4, 5, 6, 7, 8, 9, 11")]
+    #[prost(
+        oneof = "interaction_query::Query",
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 11, 10, 12, 13, 14"
+    )]
     pub query: ::core::option::Option<interaction_query::Query>,
 }
 /// Nested message and enum types in `InteractionQuery`.
@@ -4008,6 +4214,14 @@ pub mod interaction_query {
         WebFetchRequestQuery(super::WebFetchRequestQuery),
         #[prost(message, tag = "11")]
         McpAuthRequestQuery(super::Empty),
+        #[prost(message, tag = "10")]
+        PrManagementRequestQuery(super::Empty),
+        #[prost(message, tag = "12")]
+        GenerateImageRequestQuery(super::Empty),
+        #[prost(message, tag = "13")]
+        ReplaceEnvRequestQuery(super::Empty),
+        #[prost(message, tag = "14")]
+        ConnectScmRequestQuery(super::Empty),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4098,13 +4312,79 @@ pub struct ConversationStateStructure {
     pub self_summary_count: u32,
     #[prost(string, repeated, tag = "18")]
     pub read_paths: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(bytes = "bytes", optional, tag = "19")]
+    pub active_branch_name: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "20")]
+    pub plans: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "21")]
+    pub tracked_git_repo_branches: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(string, optional, tag = "22")]
+    pub agent_type: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(bytes = "bytes", repeated, tag = "23")]
+    pub communicate_update_history: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "24")]
+    pub subagent_threads: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(uint64, optional, tag = "26")]
+    pub conversation_started_timestamp_ms: ::core::option::Option<u64>,
+    #[prost(string, optional, tag = "27")]
+    pub conversation_started_time_zone: ::core::option::Option<
+        ::prost::alloc::string::String,
+    >,
+    #[prost(bytes = "bytes", repeated, tag = "30")]
+    pub subagent_runs: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "31")]
+    pub subagent_state_refs: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", optional, tag = "32")]
+    pub goal_state: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(bool, optional, tag = "33")]
+    pub is_root_project_conversation: ::core::option::Option<bool>,
+    #[prost(bytes = "bytes", repeated, tag = "34")]
+    pub completed_ask_question_tool_call_ids: ::prost::alloc::vec::Vec<
+        ::prost::bytes::Bytes,
+    >,
+    #[prost(bytes = "bytes", repeated, tag = "35")]
+    pub durable_skill_blocks: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", optional, tag = "36")]
+    pub durable_custom_mode_id: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(uint32, optional, tag = "37")]
+    pub message_count_at_last_compaction: ::core::option::Option<u32>,
+    #[prost(bytes = "bytes", repeated, tag = "38")]
+    pub recent_user_message_ids: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(uint32, optional, tag = "39")]
+    pub older_turn_count: ::core::option::Option<u32>,
 }
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ConversationTokenDetails {
     #[prost(uint32, tag = "1")]
     pub used_tokens: u32,
     #[prost(uint32, tag = "2")]
     pub max_tokens: u32,
+    #[prost(message, optional, tag = "3")]
+    pub breakdown: ::core::option::Option<PromptTokenBreakdown>,
+    #[prost(bytes = "bytes", optional, tag = "4")]
+    pub usage_tree: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", optional, tag = "5")]
+    pub snapshot_blob_id: ::core::option::Option<::prost::bytes::Bytes>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PromptTokenBreakdown {
+    #[prost(uint32, tag = "1")]
+    pub total_tokens: u32,
+    #[prost(uint32, tag = "2")]
+    pub max_tokens: u32,
+    #[prost(message, repeated, tag = "3")]
+    pub categories: ::prost::alloc::vec::Vec<PromptTokenCategory>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PromptTokenCategory {
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub label: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "3")]
+    pub estimated_tokens: u32,
+    #[prost(uint32, tag = "4")]
+    pub characters: u32,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StepTiming {
@@ -4141,6 +4421,13 @@ pub mod kv_client_message {
 pub struct GetBlobResult {
     #[prost(bytes = "bytes", optional, tag = "1")]
     pub blob_data: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(message, optional, tag = "2")]
+    pub error: ::core::option::Option<GetBlobError>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetBlobError {
+    #[prost(string, tag = "1")]
+    pub message: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SetBlobResult {
@@ -4260,6 +4547,16 @@ pub struct AgentConversationTurnStructure {
     pub steps: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
     #[prost(string, optional, tag = "3")]
     pub request_id: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(bytes = "bytes", optional, tag = "4")]
+    pub encrypted_model: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(uint32, optional, tag = "5")]
+    pub dynamic_tool_count: ::core::option::Option<u32>,
+    #[prost(bytes = "bytes", optional, tag = "7")]
+    pub routed_model_display_name: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "9")]
+    pub dynamic_tool_names: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(string, optional, tag = "10")]
+    pub user_message_id: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ShellConversationTurnStructure {
@@ -4372,6 +4669,41 @@ pub struct AgentRunRequest {
     pub suppress_subagent_progress_update_tool: ::core::option::Option<bool>,
     #[prost(bool, optional, tag = "23")]
     pub client_supports_send_to_user: ::core::option::Option<bool>,
+    #[prost(bytes = "bytes", optional, tag = "24")]
+    pub computer_use_coordinate_mode: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(string, optional, tag = "25")]
+    pub run_id: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "26")]
+    pub agent_session_id: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(bool, optional, tag = "27")]
+    pub client_supports_prompt_context_usage_rpc: ::core::option::Option<bool>,
+    #[prost(bool, optional, tag = "28")]
+    pub client_supports_routed_model_update: ::core::option::Option<bool>,
+    #[prost(message, optional, tag = "29")]
+    pub system_prompt_spec: ::core::option::Option<SystemPromptSpec>,
+    #[prost(bytes = "bytes", optional, tag = "30")]
+    pub client_llm_gateway_credential: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(bool, optional, tag = "31")]
+    pub client_supports_preview_card: ::core::option::Option<bool>,
+    #[prost(bool, optional, tag = "32")]
+    pub started_as_new_project: ::core::option::Option<bool>,
+    #[prost(bool, optional, tag = "33")]
+    pub first_project_onboarding: ::core::option::Option<bool>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SystemPromptSpec {
+    #[prost(oneof = "system_prompt_spec::Spec", tags = "1, 2")]
+    pub spec: ::core::option::Option<system_prompt_spec::Spec>,
+}
+/// Nested message and enum types in `SystemPromptSpec`.
+pub mod system_prompt_spec {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Spec {
+        #[prost(string, tag = "1")]
+        Replace(::prost::alloc::string::String),
+        #[prost(string, tag = "2")]
+        Append(::prost::alloc::string::String),
+    }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ConversationAction {
@@ -4408,14 +4740,21 @@ pub struct UserMessageAction {
     pub request_context: ::core::option::Option<RequestContext>,
     #[prost(bool, optional, tag = "3")]
     pub send_to_interaction_listener: ::core::option::Option<bool>,
+    #[prost(message, repeated, tag = "4")]
+    pub prepend_user_messages: ::prost::alloc::vec::Vec<UserMessage>,
+    #[prost(bytes = "bytes", optional, tag = "7")]
+    pub conversation_history: ::core::option::Option<::prost::bytes::Bytes>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ResumeAction {
     #[prost(message, optional, tag = "2")]
     pub request_context: ::core::option::Option<RequestContext>,
 }
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct CancelAction {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CancelAction {
+    #[prost(string, optional, tag = "1")]
+    pub reason: ::core::option::Option<::prost::alloc::string::String>,
+}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SummarizeAction {}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4496,6 +4835,8 @@ pub struct PrewarmRequest {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AgentServerMessage {
+    #[prost(bytes = "bytes", optional, tag = "8")]
+    pub ttft_breakdown: ::core::option::Option<::prost::bytes::Bytes>,
     #[prost(oneof = "agent_server_message::Message", tags = "1, 2, 3, 4, 5, 7")]
     pub message: ::core::option::Option<agent_server_message::Message>,
 }
@@ -4548,6 +4889,15 @@ pub struct GetServerConfigResponse {
     pub config_version: ::prost::alloc::string::String,
     #[prost(enumeration = "Http2Config", tag = "7")]
     pub http2_config: i32,
+    #[prost(message, optional, tag = "27")]
+    pub agent_url_config: ::core::option::Option<AgentUrlConfig>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AgentUrlConfig {
+    #[prost(string, tag = "1")]
+    pub agent_url: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub agentn_url: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]

@@ -158,6 +158,11 @@ pub struct ErrorDetails {
     #[prost(bool, optional, tag = "3")]
     pub is_expected: ::core::option::Option<bool>,
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ActionRequiredDetails {
+    #[prost(string, tag = "1")]
+    pub action_required: ::prost::alloc::string::String,
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CustomErrorDetails {
     #[prost(string, tag = "1")]
@@ -177,6 +182,8 @@ pub struct CustomErrorDetails {
         ::prost::alloc::string::String,
         ::prost::alloc::string::String,
     >,
+    #[prost(message, optional, tag = "10")]
+    pub action_required: ::core::option::Option<ActionRequiredDetails>,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]

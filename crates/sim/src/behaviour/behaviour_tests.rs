@@ -54,17 +54,13 @@ fn later_changes_win_and_presets_come_first() {
 #[test]
 fn tables_may_nest_names_or_dot_them() {
     let nested = "preset = \"autumn\"\nroots.max = 5\n[tools]\nmode = \"direct\"\nneed34 = true\n";
-    let dotted =
-        "preset = \"autumn\"\n\"roots.max\" = 5\n\"tools.mode\" = \"direct\"\n\"tools.need34\" = \"on\"\n";
+    let dotted = "preset = \"autumn\"\n\"roots.max\" = 5\n\"tools.mode\" = \"direct\"\n\"tools.need34\" = \"on\"\n";
     let nested: BehaviourChanges = toml::from_str(nested).unwrap();
     let dotted: BehaviourChanges = toml::from_str(dotted).unwrap();
     let (nested, dotted) = (Behaviour::with([&nested]), Behaviour::with([&dotted]));
     assert_eq!(nested, dotted);
     assert!(nested.tools_need34);
-    let again: Vec<_> = BehaviourChanges::from(Preset::Autumn)
-        .with("roots.max", "5")
-        .unwrap()
-        .words()
-        .collect();
+    let again: Vec<_> =
+        BehaviourChanges::from(Preset::Autumn).with("roots.max", "5").unwrap().words().collect();
     assert_eq!(again, ["preset=autumn", "roots.max=5"]);
 }

@@ -6,8 +6,8 @@ use super::{
     BehaviourError, Preset,
     values::{
         AllowHeader, ErrorWhen, HostConfig, ListedAt, MaxRequired, McpStateAsk, NewlineIds,
-        PartialCalls, RefusedCalls, RegionError, ResumeUnknown, RootChecks, RulesShown, SwitchValue,
-        SystemField, ToolsMode,
+        PartialCalls, RefusedCalls, RegionError, ResumeUnknown, RootChecks, RulesShown,
+        SwitchValue, SystemField, ToolsMode,
     },
 };
 

@@ -4,9 +4,10 @@
 use ibeam_core::codec::connect::Code;
 use ibeam_proto::Wire as _;
 use ibeam_proto::agent::{
-    ExecServerAbort, ExecServerControlMessage, McpArgs, SmartModeApproval, ToolRequestsListedUpdate,
-    agent_server_message::Message as ToClient, exec_client_message::Message as Reply,
-    exec_server_control_message, interaction_update::Message as Update, mcp_result,
+    ExecServerAbort, ExecServerControlMessage, McpArgs, SmartModeApproval,
+    ToolRequestsListedUpdate, agent_server_message::Message as ToClient,
+    exec_client_message::Message as Reply, exec_server_control_message,
+    interaction_update::Message as Update, mcp_result,
 };
 
 use super::{
@@ -142,8 +143,7 @@ impl SimRun {
             arm.payload = args.to_wire();
             mcp = Some(args);
         }
-        let refused =
-            mcp.as_ref().and_then(|args| self.refusal_of(args, exec.refused.as_deref()));
+        let refused = mcp.as_ref().and_then(|args| self.refusal_of(args, exec.refused.as_deref()));
         Ok(PreparedExec {
             arm,
             mcp,
@@ -258,9 +258,7 @@ impl SimRun {
 
     async fn announce(&mut self, exec: &PreparedExec) -> RunResult {
         match &exec.mcp {
-            Some(args) if exec.announced => {
-                Box::pin(self.announce_begin(args, exec.partial)).await
-            }
+            Some(args) if exec.announced => Box::pin(self.announce_begin(args, exec.partial)).await,
             _ => Ok(()),
         }
     }

@@ -49,8 +49,7 @@ impl SimRun {
             return Ok(());
         }
         self.state_asked_again = !first;
-        let server_identifiers =
-            if first { vec![tool.provider.clone()] } else { Vec::new() };
+        let server_identifiers = if first { vec![tool.provider.clone()] } else { Vec::new() };
         let args = McpStateExecArgs { server_identifiers, ..McpStateExecArgs::default() };
         let payload = args.encode_to_vec().into();
         let key = self.ask_exec(&EncodedArm { field: MCP_STATE, payload }).await?;
@@ -72,7 +71,9 @@ impl SimRun {
             Some(mcp_state_exec_result::Result::Success(success)) => success.servers,
             _ => Vec::new(),
         };
-        let usable = |server: &&McpStateServer| !UNUSABLE.contains(&server.status.as_deref().unwrap_or_default());
+        let usable = |server: &&McpStateServer| {
+            !UNUSABLE.contains(&server.status.as_deref().unwrap_or_default())
+        };
         self.prompt.tools.retain(|tool| {
             servers.iter().filter(usable).any(|server| {
                 server.server_identifier == tool.provider

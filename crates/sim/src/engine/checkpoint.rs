@@ -8,9 +8,9 @@ use ibeam_core::codec::connect::Code;
 use ibeam_proto::Wire as _;
 use ibeam_proto::agent::{
     AgentConversationTurnStructure, AssistantMessage, ConversationStateStructure, ConversationStep,
-    ConversationTokenDetails, ConversationTurnStructure, GetBlobArgs, KvServerMessage,
-    SetBlobArgs, UserMessage, agent_server_message::Message as ToClient,
-    conversation_step, conversation_turn_structure, kv_server_message::Message as KvAsk,
+    ConversationTokenDetails, ConversationTurnStructure, GetBlobArgs, KvServerMessage, SetBlobArgs,
+    UserMessage, agent_server_message::Message as ToClient, conversation_step,
+    conversation_turn_structure, kv_server_message::Message as KvAsk,
 };
 use serde_json::{Value, json};
 
@@ -31,7 +31,11 @@ use crate::{
 const FETCH_BATCH: usize = 64;
 
 impl SimRun {
-    pub(super) async fn fetch(&mut self, ids: Vec<Bytes>, blobs: &mut HashMap<BlobId, Bytes>) -> RunResult {
+    pub(super) async fn fetch(
+        &mut self,
+        ids: Vec<Bytes>,
+        blobs: &mut HashMap<BlobId, Bytes>,
+    ) -> RunResult {
         let text = match self.behaviour().roots_fetch {
             true => "Conversation data missing: a blob cannot be restored",
             false => "Blob not found",
@@ -187,7 +191,10 @@ impl SimRun {
         {
             // This run continues the turn of an earlier one.
             turns.pop();
-            turn = AgentConversationTurnStructure { request_id: last.request_id.clone().or(request_id), ..last };
+            turn = AgentConversationTurnStructure {
+                request_id: last.request_id.clone().or(request_id),
+                ..last
+            };
         }
         if let Some((message, wire)) = self.store_user().await? {
             root.push(message);

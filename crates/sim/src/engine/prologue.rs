@@ -139,7 +139,9 @@ impl SimRun {
         blobs: &HashMap<BlobId, Bytes>,
     ) -> RunResult {
         let behaviour = self.io.behaviour.clone();
-        if self.prompt.resume && behaviour.roots_empty_slots_57 && root_checks::has_empty_slot(entries)
+        if self.prompt.resume
+            && behaviour.roots_empty_slots_57
+            && root_checks::has_empty_slot(entries)
         {
             self.io.tally.refused("an empty system or user entry".to_owned());
             return Err(RunStop::Fail(refusals::provider_refused()));

@@ -138,7 +138,8 @@ impl SimRun {
             results.reverse();
         }
         let names = CalledNames::new(&self.log.messages);
-        let said = self.log.messages.iter().flat_map(|message| HistoryMessage::all(message, &names));
+        let said =
+            self.log.messages.iter().flat_map(|message| HistoryMessage::all(message, &names));
         results.extend(said.filter(HistoryMessage::is_result));
         results
     }

@@ -15,8 +15,8 @@ use ibeam_core::codec::connect::{Code, ConnectError};
 use ibeam_proto::Wire as _;
 use ibeam_proto::agent::{
     AgentRunRequest, RequestContextArgs, StepCompletedUpdate, StepStartedUpdate, UserMessage,
-     UserMessageAppendedUpdate, agent_client_message::Message as FromClient,
-    exec_client_message, interaction_update::Message as Update, request_context_result,
+    UserMessageAppendedUpdate, agent_client_message::Message as FromClient, exec_client_message,
+    interaction_update::Message as Update, request_context_result,
 };
 use serde_json::{Value, json};
 

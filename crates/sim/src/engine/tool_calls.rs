@@ -43,11 +43,7 @@ impl SimRun {
             NewlineIds::GptAuto => model == "default" || model.starts_with("gpt-"),
             NewlineIds::Always => true,
         };
-        if newline {
-            format!("call_{digits}\nfc_{digits}")
-        } else {
-            format!("call_{digits}")
-        }
+        if newline { format!("call_{digits}\nfc_{digits}") } else { format!("call_{digits}") }
     }
 
     /// The id that all calls of one response of the model share.
@@ -137,10 +133,8 @@ impl SimRun {
 
     /// `tool_call_completed` of a call that the service refuses by itself.
     pub(crate) async fn announce_refusal(&mut self, args: &McpArgs, text: &str) -> RunResult {
-        let error = McpToolError {
-            error: "Tool call failed".to_owned(),
-            detail: Some(text.to_owned()),
-        };
+        let error =
+            McpToolError { error: "Tool call failed".to_owned(), detail: Some(text.to_owned()) };
         let result = McpToolResult { result: Some(mcp_tool_result::Result::Error(error)) };
         let ended = call(McpToolCall { args: Some(args.clone()), result: Some(result) });
         self.announce_end(args.tool_call_id.clone(), ended).await
@@ -180,9 +174,7 @@ impl SimRun {
     fn as_the_model_called(&self, args: &McpArgs) -> (String, Value) {
         let mode = self.behaviour().tools_mode;
         match mode {
-            ToolsMode::Direct => {
-                (args.tool_name.clone(), Value::Object(decode_args(&args.args)))
-            }
+            ToolsMode::Direct => (args.tool_name.clone(), Value::Object(decode_args(&args.args))),
             ToolsMode::Meta | ToolsMode::MetaOldNames => {
                 (meta_names(mode).1.to_owned(), Value::Object(self.wrapper(args)))
             }

@@ -47,7 +47,8 @@ impl RunPrompt {
     /// The service writes the beginning of the prompt, and adds the user's message.
     fn settle_message(&mut self, behaviour: &Behaviour) {
         if behaviour.roots_uma_slot0 {
-            if self.root_roles.first().is_some_and(|role| role == "system") && !self.system.is_empty()
+            if self.root_roles.first().is_some_and(|role| role == "system")
+                && !self.system.is_empty()
             {
                 self.system.remove(0);
             }

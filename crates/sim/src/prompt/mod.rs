@@ -107,12 +107,14 @@ impl RunPrompt {
             parameters,
             max_mode,
             custom_prompt: request.custom_system_prompt.clone(),
-            system_spec: request.system_prompt_spec.as_ref().and_then(|spec| spec.spec.as_ref()).map(
-                |spec| match spec {
+            system_spec: request
+                .system_prompt_spec
+                .as_ref()
+                .and_then(|spec| spec.spec.as_ref())
+                .map(|spec| match spec {
                     system_prompt_spec::Spec::Replace(text)
                     | system_prompt_spec::Spec::Append(text) => text.clone(),
-                },
-            ),
+                }),
             text: user.as_ref().map(|user| user.text.clone()).unwrap_or_default(),
             mode: user.as_ref().map_or(1, |user| user.mode),
             resume: matches!(action, Some(Action::ResumeAction(_))),

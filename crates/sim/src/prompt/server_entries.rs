@@ -58,9 +58,9 @@ pub(crate) fn rules_in(text: &str) -> Option<&str> {
 
 /// Whether this text lists a namespace for the meta tools.
 pub(crate) fn names_namespace(text: &str, namespace: &str) -> bool {
-    let listed = text.split_once("<dynamic_tools>").and_then(|(_, rest)| {
-        rest.split_once("</dynamic_tools>").map(|(listed, _)| listed)
-    });
+    let listed = text
+        .split_once("<dynamic_tools>")
+        .and_then(|(_, rest)| rest.split_once("</dynamic_tools>").map(|(listed, _)| listed));
     !namespace.is_empty() && listed.is_some_and(|listed| listed.contains(namespace))
 }
 

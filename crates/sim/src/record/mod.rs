@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use self::{prompts::PromptLedger, runs::RunLedger, usage::UsageLedger};
 pub use self::{
     counters::Stats,
     prompts::{PromptEntry, PromptReport},
@@ -23,6 +22,7 @@ pub(crate) use self::{
     transcript::RunTape,
     usage::UsageEvent,
 };
+use self::{prompts::PromptLedger, runs::RunLedger, usage::UsageLedger};
 
 /// The counters and the newest runs.
 #[derive(Debug, Default)]

@@ -42,7 +42,8 @@ pub struct PromptEntry {
 impl PromptReport {
     fn size(&self) -> usize {
         let texts = self.instructions.iter().chain(&self.system).chain(&self.tools);
-        texts.map(String::len).sum::<usize>() + self.entries.iter().map(PromptEntry::size).sum::<usize>()
+        texts.map(String::len).sum::<usize>()
+            + self.entries.iter().map(PromptEntry::size).sum::<usize>()
     }
 }
 

@@ -7,12 +7,7 @@ use super::{
     Sim,
     responses::{self, SimResponse},
 };
-use crate::{
-    behaviour::RegionError,
-    engine::region,
-    scenario::Refuse,
-    stream::BodyFormat,
-};
+use crate::{behaviour::RegionError, engine::region, scenario::Refuse, stream::BodyFormat};
 
 /// The status with which a load balancer refuses the wrong version of HTTP.
 const WRONG_HTTP: u16 = 464;
@@ -42,9 +37,7 @@ impl SimHost {
 pub(super) fn refusal<B>(sim: &Sim, request: &Request<B>) -> Option<SimResponse> {
     let behaviour = &sim.service.state.behaviour;
     let host = SimHost::of(request);
-    if host == SimHost::Agentn
-        && behaviour.host_agentn_464
-        && request.version() != Version::HTTP_2
+    if host == SimHost::Agentn && behaviour.host_agentn_464 && request.version() != Version::HTTP_2
     {
         return Some(responses::refusal(&Refuse::status(WRONG_HTTP)));
     }

@@ -95,7 +95,8 @@ pub(crate) fn answer(
                 "configVersion": CONFIG_VERSION,
                 "http2Config": message.http2_config().as_str_name(),
             });
-            if let (Some(urls), Some(table)) = (&message.agent_url_config, as_json.as_object_mut()) {
+            if let (Some(urls), Some(table)) = (&message.agent_url_config, as_json.as_object_mut())
+            {
                 let urls = json!({ "agentUrl": urls.agent_url, "agentnUrl": urls.agentn_url });
                 table.insert("agentUrlConfig".to_owned(), urls);
             }

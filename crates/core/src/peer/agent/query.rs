@@ -4,12 +4,12 @@
 use ibeam_proto::agent::{
     AskQuestionInteractionResponse, AskQuestionRejected, AskQuestionResult, CreatePlanError,
     CreatePlanRequestResponse, CreatePlanResult, Empty, ExaFetchRequestResponse,
-    ExaSearchRequestResponse, InteractionQuery, InteractionResponse, ReasonText,
-    SetupVmEnvironmentResult, SwitchModeRequestResponse, WebFetchRequestResponse,
+    ExaSearchRequestResponse, GenerateImageRequestResponse, InteractionQuery, InteractionResponse,
+    ReasonText, SetupVmEnvironmentResult, SwitchModeRequestResponse, WebFetchRequestResponse,
     WebSearchRequestResponse, ask_question_result, create_plan_result, exa_fetch_request_response,
-    exa_search_request_response, interaction_query::Query, interaction_response::Result as Answer,
-    setup_vm_environment_result, switch_mode_request_response, web_fetch_request_response,
-    web_search_request_response,
+    exa_search_request_response, generate_image_request_response, interaction_query::Query,
+    interaction_response::Result as Answer, setup_vm_environment_result,
+    switch_mode_request_response, web_fetch_request_response, web_search_request_response,
 };
 
 use super::request::Permissions;
@@ -22,6 +22,7 @@ const NO_WEB_FETCH: &str = "Fetching web pages is switched off in this gateway's
 const NO_QUESTIONS: &str =
     "Questions cannot be answered here. Decide yourself and say what you assumed.";
 const NO_MODES: &str = "The mode cannot be changed through this gateway.";
+const NO_IMAGES: &str = "Images cannot be made through this gateway.";
 const NO_PLANS: &str = "Plans cannot be stored through this gateway. Write the plan as text.";
 
 macro_rules! decide {
@@ -97,8 +98,18 @@ pub(super) fn answer(query: &InteractionQuery, allow: Permissions) -> Option<Int
                 )),
             })
         }
-        // Its layout is not published: refused by number like an unknown arm.
-        Query::McpAuthRequestQuery(_) => return None,
+        Query::GenerateImageRequestQuery(_) => {
+            Answer::GenerateImageRequestResponse(GenerateImageRequestResponse {
+                result: Some(generate_image_request_response::Result::Rejected(ReasonText {
+                    reason: NO_IMAGES.to_owned(),
+                })),
+            })
+        }
+        // Their layouts are not published: refused by number like an unknown arm.
+        Query::McpAuthRequestQuery(_)
+        | Query::PrManagementRequestQuery(_)
+        | Query::ReplaceEnvRequestQuery(_)
+        | Query::ConnectScmRequestQuery(_) => return None,
     };
     Some(InteractionResponse { id: query.id, result: Some(result) })
 }

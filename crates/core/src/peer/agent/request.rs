@@ -215,7 +215,7 @@ impl RunSpec {
                 conversation_action::Action::UserMessageAction(UserMessageAction {
                     user_message: Some(UserMessage::clone(message)),
                     request_context,
-                    send_to_interaction_listener: None,
+                    ..UserMessageAction::default()
                 })
             }
             (Action::Continue, _) | (Action::User(_), Some(_)) => {

@@ -50,7 +50,7 @@ impl Toolbox {
                     input_schema: encode_schema(tool.schema.as_deref().map(|raw| raw.get())),
                     provider_identifier: PROVIDER.to_owned(),
                     tool_name: tool.name.clone(),
-                    input_schema_json: None,
+                    ..McpToolDefinition::default()
                 }
             })
             .collect();

@@ -91,7 +91,8 @@ async fn history_has_calls_as_the_model_made_them() {
         let calls = entries.iter().filter(|entry| entry["content"][0]["type"] == "tool-call");
         let calls: Vec<_> = calls.map(|entry| &entry["content"][0]).collect();
         assert_eq!(calls[0]["toolName"], name);
-        let args = if mode == "direct" { &calls[0]["args"] } else { &calls[0]["args"]["arguments"] };
+        let args =
+            if mode == "direct" { &calls[0]["args"] } else { &calls[0]["args"]["arguments"] };
         assert_eq!(args["command"], "ls");
         let catalogues = heard.completed.iter().filter(|completed| {
             let tool = completed.tool_call.as_ref().and_then(|call| call.tool.as_ref());

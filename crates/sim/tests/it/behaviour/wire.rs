@@ -16,9 +16,12 @@ use crate::peer::{Ended, Peer, call, parameter};
 
 #[tokio::test(start_paused = true)]
 async fn server_config_has_the_addresses_for_runs() {
-    for (value, agent, agentn) in
-        [("both", true, true), ("agent", true, false), ("agentn", false, true), ("none", false, false)]
-    {
+    for (value, agent, agentn) in [
+        ("both", true, true),
+        ("agent", true, false),
+        ("agentn", false, true),
+        ("none", false, false),
+    ] {
         let sim = autumn(&[("host.config", value)]);
         let head = Peer::new(&sim)
             .head("/aiserver.v1.ServerConfigService/GetServerConfig", "application/json");

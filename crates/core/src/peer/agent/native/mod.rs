@@ -176,7 +176,10 @@ impl Back {
         let failed = Outcome::Failed(why.to_owned());
         let reply = match &self.form {
             Form::Mcp => Reply::McpResult(McpResult {
-                result: Some(mcp_result::Result::Error(McpError { error: why.to_owned() })),
+                result: Some(mcp_result::Result::Error(McpError {
+                    error: why.to_owned(),
+                    ..McpError::default()
+                })),
             }),
             Form::Shell(form) => return form.unanswered(why),
             Form::Read(form) => form.reply(&failed, None, false),

@@ -154,7 +154,14 @@ impl AgentPeer {
             | Update::SummaryCompleted(_)
             | Update::ShellOutputDelta(_)
             | Update::Heartbeat(_)
-            | Update::RoutedModelUpdate(_) => {}
+            | Update::PromptSuggestion(_)
+            | Update::PostRequestPrompt(_)
+            | Update::ActiveBranchChange(_)
+            | Update::FeedbackRequest(_)
+            | Update::ResponseComparison(_)
+            | Update::ContextInjectionState(_)
+            | Update::RoutedModelUpdate(_)
+            | Update::ToolRequestsListed(_) => {}
         }
     }
 
@@ -253,6 +260,7 @@ impl AgentPeer {
             Some(kv_server_message::Message::GetBlobArgs(get)) => {
                 kv_client_message::Message::GetBlobResult(GetBlobResult {
                     blob_data: self.spec.blobs.get(&get.blob_id),
+                    ..GetBlobResult::default()
                 })
             }
             Some(kv_server_message::Message::SetBlobArgs(set)) => {

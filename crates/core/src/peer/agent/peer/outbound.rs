@@ -47,7 +47,7 @@ impl AgentPeer {
 
 /// Tells a backend that is still at work to stop.
 pub(super) fn cancel() -> Bytes {
-    let action = conversation_action::Action::CancelAction(CancelAction {});
+    let action = conversation_action::Action::CancelAction(CancelAction::default());
     let action = ConversationAction { action: Some(action) };
     connect::encode(&AgentClientMessage { message: Some(ToServer::ConversationAction(action)) })
 }

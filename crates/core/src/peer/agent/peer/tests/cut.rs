@@ -50,7 +50,10 @@ fn a_cut_tells_the_backend_and_gives_nothing_more() {
 fn what_the_client_saw_is_there_to_be_counted() {
     let mut bench = Bench::of(limited(request(&[])), Settings::default());
     bench.opened();
-    bench.update(Update::ThinkingDelta(ThinkingDeltaUpdate { text: "hm, well".into() }));
+    bench.update(Update::ThinkingDelta(ThinkingDeltaUpdate {
+        text: "hm, well".into(),
+        ..ThinkingDeltaUpdate::default()
+    }));
     bench.text("one two three");
     bench.update(Update::TokenDelta(TokenDeltaUpdate { tokens: 3 }));
     let running = bench.turn.cut(Some("one two".to_owned())).expect("the backend counted");
@@ -84,11 +87,16 @@ fn a_turn_that_was_over_already_is_cut_as_well() {
     let mut bench = Bench::open(&[]);
     bench.turn.on_message(
         connect::encode(&AgentServerMessage {
-            message: Some(updated(Update::TextDelta(TextDeltaUpdate { text: "one".into() }))),
+            message: Some(updated(Update::TextDelta(TextDeltaUpdate {
+                text: "one".into(),
+                ..TextDeltaUpdate::default()
+            }))),
+            ..AgentServerMessage::default()
         }),
         bench.now,
     );
-    let over = AgentServerMessage { message: Some(updated(ended())) };
+    let over =
+        AgentServerMessage { message: Some(updated(ended())), ..AgentServerMessage::default() };
     bench.turn.on_message(connect::encode(&over), bench.now);
     bench.turn.on_message(connect::end_frame(None), bench.now);
     let counted = bench.turn.cut(None).unwrap();
@@ -103,11 +111,18 @@ fn calls_behind_a_cut_are_nobodys() {
     let mut bench = Bench::open(&["read"]);
     bench.turn.on_message(
         connect::encode(&AgentServerMessage {
-            message: Some(updated(Update::TextDelta(TextDeltaUpdate { text: "one".into() }))),
+            message: Some(updated(Update::TextDelta(TextDeltaUpdate {
+                text: "one".into(),
+                ..TextDeltaUpdate::default()
+            }))),
+            ..AgentServerMessage::default()
         }),
         bench.now,
     );
-    let asked = AgentServerMessage { message: Some(call(1, "read", "{}")) };
+    let asked = AgentServerMessage {
+        message: Some(call(1, "read", "{}")),
+        ..AgentServerMessage::default()
+    };
     bench.turn.on_message(connect::encode(&asked), bench.now);
     bench.turn.on_timeout(bench.now + WINDOW);
     assert_eq!(bench.turn.state(), TurnState::AwaitingTools);

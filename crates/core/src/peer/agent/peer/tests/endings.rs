@@ -49,7 +49,10 @@ fn an_old_answer_stored_again_is_not_the_answer() {
 #[test]
 fn what_the_backend_did_not_count_is_told() {
     let mut bench = Bench::open(&["read"]);
-    bench.update(Update::ThinkingDelta(ThinkingDeltaUpdate { text: "hm ".into() }));
+    bench.update(Update::ThinkingDelta(ThinkingDeltaUpdate {
+        text: "hm ".into(),
+        ..ThinkingDeltaUpdate::default()
+    }));
     bench.text("text");
     bench.update(Update::TokenDelta(TokenDeltaUpdate { tokens: 7 }));
     bench.say(call(1, "read", r#"{"path":"a"}"#));

@@ -140,7 +140,10 @@ impl Bench {
     }
 
     fn say(&mut self, message: FromServer) {
-        self.bytes(connect::encode(&AgentServerMessage { message: Some(message) }));
+        self.bytes(connect::encode(&AgentServerMessage {
+            message: Some(message),
+            ..AgentServerMessage::default()
+        }));
     }
 
     fn update(&mut self, update: Update) {
@@ -153,7 +156,10 @@ impl Bench {
     }
 
     fn text(&mut self, text: &str) {
-        self.update(Update::TextDelta(TextDeltaUpdate { text: text.into() }));
+        self.update(Update::TextDelta(TextDeltaUpdate {
+            text: text.into(),
+            ..TextDeltaUpdate::default()
+        }));
     }
 
     fn end(&mut self, error: Option<&ConnectError>) {
@@ -271,7 +277,10 @@ impl Bench {
 }
 
 fn updated(update: Update) -> FromServer {
-    FromServer::InteractionUpdate(InteractionUpdate { message: Some(update) })
+    FromServer::InteractionUpdate(InteractionUpdate {
+        message: Some(update),
+        ..InteractionUpdate::default()
+    })
 }
 
 fn heartbeat() -> Update {
@@ -289,7 +298,11 @@ fn ended() -> Update {
 
 fn checkpoint() -> FromServer {
     FromServer::ConversationCheckpointUpdate(ConversationStateStructure {
-        token_details: Some(ConversationTokenDetails { used_tokens: 120, max_tokens: 1000 }),
+        token_details: Some(ConversationTokenDetails {
+            used_tokens: 120,
+            max_tokens: 1000,
+            ..ConversationTokenDetails::default()
+        }),
         ..ConversationStateStructure::default()
     })
 }

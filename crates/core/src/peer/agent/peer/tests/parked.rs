@@ -31,7 +31,11 @@ fn a_chain_of_tools_is_one_run() {
 fn counted(bench: &mut Bench, tokens: i32, used_tokens: u32) {
     bench.update(Update::TokenDelta(TokenDeltaUpdate { tokens }));
     bench.say(FromServer::ConversationCheckpointUpdate(ConversationStateStructure {
-        token_details: Some(ConversationTokenDetails { used_tokens, max_tokens: 1000 }),
+        token_details: Some(ConversationTokenDetails {
+            used_tokens,
+            max_tokens: 1000,
+            ..ConversationTokenDetails::default()
+        }),
         ..ConversationStateStructure::default()
     }));
 }
@@ -93,7 +97,10 @@ fn an_answer_that_is_nothing_but_text_teaches_what_a_token_is() {
     assert_eq!((sample.text.as_str(), sample.reported), ("so many words", 20));
     let guessed = Usage { source: UsageSource::Estimate, ..backend(0) };
     assert_eq!(bench.turn.sample(&guessed), None);
-    bench.update(Update::ThinkingDelta(ThinkingDeltaUpdate { text: "hm".into() }));
+    bench.update(Update::ThinkingDelta(ThinkingDeltaUpdate {
+        text: "hm".into(),
+        ..ThinkingDeltaUpdate::default()
+    }));
     assert_eq!(bench.turn.sample(&backend(0)), None, "who knows how much it thought");
     assert_eq!(bench.turn.sample(&backend(5)).unwrap().reported, 15);
     bench.say(call(1, "read", "{}"));

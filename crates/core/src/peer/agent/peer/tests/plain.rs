@@ -21,7 +21,10 @@ fn first_message_is_made_with_the_machine() {
 fn a_plain_turn_from_open_to_end() {
     let mut bench = Bench::open(&[]);
     bench.say(exec(1, Ask::RequestContextArgs(RequestContextArgs::default())));
-    bench.update(Update::ThinkingDelta(ThinkingDeltaUpdate { text: "Hm".into() }));
+    bench.update(Update::ThinkingDelta(ThinkingDeltaUpdate {
+        text: "Hm".into(),
+        ..ThinkingDeltaUpdate::default()
+    }));
     bench.text("Hel");
     bench.text("lo");
     bench.update(Update::TokenDelta(TokenDeltaUpdate { tokens: 3 }));

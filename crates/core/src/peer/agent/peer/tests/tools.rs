@@ -58,9 +58,9 @@ fn a_call_of_a_tool_nobody_offered_is_refused() {
 
 fn transcript() -> impl Strategy<Value = Vec<Bytes>> {
     let message = prop_oneof![
-        5 => "[a-z<>/\\n ]{0,12}".prop_map(|text| updated(Update::TextDelta(TextDeltaUpdate { text }))),
+        5 => "[a-z<>/\\n ]{0,12}".prop_map(|text| updated(Update::TextDelta(TextDeltaUpdate { text, ..TextDeltaUpdate::default() }))),
         2 => "[a-z]{1,5}".prop_map(|text| {
-            updated(Update::ThinkingDelta(ThinkingDeltaUpdate { text }))
+            updated(Update::ThinkingDelta(ThinkingDeltaUpdate { text, ..ThinkingDeltaUpdate::default() }))
         }),
         1 => Just(updated(heartbeat())),
         1 => Just(updated(ended())),
@@ -71,8 +71,12 @@ fn transcript() -> impl Strategy<Value = Vec<Bytes>> {
         1 => Just(updated(partial::partial(2, Some("read"), r#"{"pa"#))),
         1 => Just(updated(partial::partial(3, Some("read"), ""))),
     ];
-    let frame =
-        message.prop_map(|message| connect::encode(&AgentServerMessage { message: Some(message) }));
+    let frame = message.prop_map(|message| {
+        connect::encode(&AgentServerMessage {
+            message: Some(message),
+            ..AgentServerMessage::default()
+        })
+    });
     let end = prop_oneof![
         Just(connect::end_frame(None)),
         Just(connect::end_frame(Some(&ConnectError::new(Code::Unavailable, "later")))),
