@@ -7,6 +7,7 @@ use std::{
 };
 
 use clap::Args;
+use ibeam_sim::{BehaviourChanges, BehaviourError};
 
 use super::{Refusal, USAGE, say};
 use crate::telemetry;
@@ -56,6 +57,10 @@ pub(super) struct UpstreamOptions {
     /// Make the simulator keep blobs from one stream to the next
     #[arg(long, requires = "sim")]
     keep_blobs: bool,
+    /// Set a switch of the simulator, such as `preset=autumn`; may be repeated
+    /// (`ibeam sim --list-switches`)
+    #[arg(long, value_name = "NAME=VALUE", requires = "sim", value_parser = simulator_switch)]
+    switch: Vec<String>,
     /// The backend: auto, agent, cli or acp; with --sim, which of them is simulated
     #[arg(long, value_name = "NAME")]
     pub(super) backend: Option<String>,
@@ -71,6 +76,11 @@ pub(super) struct UpstreamOptions {
     /// Also trust the certificate authorities in this PEM file
     #[arg(long, value_name = "FILE")]
     ca_file: Option<String>,
+}
+
+/// Checks a switch of the simulator, and keeps it as text.
+pub(super) fn simulator_switch(text: &str) -> Result<String, BehaviourError> {
+    text.parse::<BehaviourChanges>().map(|_| text.to_owned())
 }
 
 /// Options of the commands that listen.
@@ -200,6 +210,7 @@ impl Global {
                 bootstrap: upstream.bootstrap.unwrap_or_default(),
                 native_tools: upstream.native_tools,
                 keep_blobs: upstream.keep_blobs,
+                switches: upstream.switch.clone(),
             };
         }
         let (key_from, log_asked) = (resolution.api_key_origin, resolution.log_asked);

@@ -248,7 +248,7 @@ pub fn child_config(config: &Config, kind: ChildKind, simulated: bool) -> ChildC
                 Backend::Sim { scenario } => scenario.as_deref(),
                 Backend::Cursor => None,
             };
-            Program::simulated(scenario, config.simulator.native_tools)
+            Program::simulated(scenario, &config.simulator)
         }),
         folders: config::runs_dir(),
     }

@@ -91,7 +91,7 @@ impl BehaviourChanges {
     /// These changes and one more.
     ///
     /// # Errors
-    /// There is no such switch, or it has no such value.
+    /// The switch is unknown, or the value is not one of its values.
     pub fn with(mut self, name: &str, value: &str) -> Result<Self, BehaviourError> {
         self.add(name, value)?;
         Ok(self)

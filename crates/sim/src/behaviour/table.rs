@@ -45,7 +45,7 @@ macro_rules! switches {
             /// Sets one switch.
             ///
             /// # Errors
-            /// There is no such switch, or it has no such value.
+            /// The switch is unknown, or the value is not one of its values.
             pub fn set(&mut self, name: &str, value: &str) -> Result<(), BehaviourError> {
                 match name {
                     $($name => self.$field = read($name, value)?,)*

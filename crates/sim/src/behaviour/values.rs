@@ -233,6 +233,16 @@ choices! {
     }
 }
 
+impl ToolsMode {
+    /// The names of the two meta tools: that lists tools, and that calls one.
+    pub(crate) fn meta_tools(self) -> (&'static str, &'static str) {
+        match self {
+            Self::MetaOldNames => ("GetMcpTools", "CallMcpTool"),
+            Self::Direct | Self::Meta => ("GetDynamicTools", "CallDynamicTool"),
+        }
+    }
+}
+
 impl ErrorWhen {
     /// Whether the run with this number fails.
     pub(crate) fn hits(self, run: u64) -> bool {

@@ -326,3 +326,7 @@ impl<'a> Printer<'a> {
 fn message(role: &str, text: &str) -> Value {
     json!({ "role": role, "content": [{ "type": "text", "text": text }] })
 }
+
+#[cfg(test)]
+#[path = "print_tests.rs"]
+mod tests;

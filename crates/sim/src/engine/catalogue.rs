@@ -19,24 +19,13 @@ use super::{
     run_io::{QuestionKey, RunResult, fail},
     tool_calls::{decode_args, encode_args},
 };
-use crate::{
-    behaviour::{McpStateAsk, ToolsMode},
-    scenario::EncodedArm,
-};
+use crate::{behaviour::McpStateAsk, scenario::EncodedArm};
 
 const WRITE: u32 = 3;
 const READ: u32 = 7;
 const MCP_STATE: u32 = 36;
 /// States of a server in which its tools cannot be called.
 const UNUSABLE: &[&str] = &["needsAuth", "error", "loading"];
-
-/// The names of the two meta tools: that lists, and that calls.
-pub(super) fn meta_names(mode: ToolsMode) -> (&'static str, &'static str) {
-    match mode {
-        ToolsMode::MetaOldNames => ("GetMcpTools", "CallMcpTool"),
-        ToolsMode::Direct | ToolsMode::Meta => ("GetDynamicTools", "CallDynamicTool"),
-    }
-}
 
 impl SimRun {
     /// Asks for the state of the client's MCP servers: first of the one that is declared, later
@@ -160,7 +149,7 @@ impl SimRun {
 
     /// Asks the client for the catalogue by a call of the meta tool.
     async fn ask_catalogue(&mut self, namespace: &str) -> RunResult {
-        let name = meta_names(self.behaviour().tools_mode).0.to_owned();
+        let name = self.behaviour().tools_mode.meta_tools().0.to_owned();
         let mut args = Map::new();
         args.insert("namespace".to_owned(), json!(namespace));
         let ask = McpArgs {
@@ -186,7 +175,7 @@ impl SimRun {
 
     /// A call under the name of the meta tool.
     pub(super) fn literal_call(&self, args: &McpArgs) -> McpArgs {
-        let name = meta_names(self.behaviour().tools_mode).1.to_owned();
+        let name = self.behaviour().tools_mode.meta_tools().1.to_owned();
         let wrapper = self.wrapper(args);
         McpArgs {
             tool_name: name.clone(),

@@ -167,7 +167,7 @@ fn model_not_found() -> ConnectError {
         Code::NotFound,
         ErrorKind::ErrorBadModelName,
         "Bad model name",
-        "There is no such model.",
+        "The model name is not valid.",
     )
 }
 

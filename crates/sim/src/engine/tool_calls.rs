@@ -14,7 +14,6 @@ use serde_json::{Map, Value, json};
 
 use super::{
     call_batch::EndedCall,
-    catalogue::meta_names,
     exec::{ExecAnswer, ExecOutcome},
     run::SimRun,
     run_io::RunResult,
@@ -176,7 +175,7 @@ impl SimRun {
         match mode {
             ToolsMode::Direct => (args.tool_name.clone(), Value::Object(decode_args(&args.args))),
             ToolsMode::Meta | ToolsMode::MetaOldNames => {
-                (meta_names(mode).1.to_owned(), Value::Object(self.wrapper(args)))
+                (mode.meta_tools().1.to_owned(), Value::Object(self.wrapper(args)))
             }
         }
     }

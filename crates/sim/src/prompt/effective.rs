@@ -98,7 +98,7 @@ impl RunPrompt {
         }
         let meta = behaviour.tools_mode != ToolsMode::Direct;
         if meta && self.resume && behaviour.roots_resume_verbatim {
-            // Nothing else tells the model of them.
+            // Nothing else names them in the prompt.
             tools.retain(|tool| {
                 self.prompt_texts.iter().any(|text| {
                     text.contains(&tool.tool_name)

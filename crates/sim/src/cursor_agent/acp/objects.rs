@@ -108,3 +108,7 @@ pub(super) fn call_done(act: &ToolActivity) -> Value {
         "rawOutput": act.raw_output(),
     })
 }
+
+#[cfg(test)]
+#[path = "objects_tests.rs"]
+mod tests;

@@ -1,5 +1,6 @@
 //! The switches of the service's behaviour: each is seen to change what a client gets.
 
+mod documented;
 mod lifecycle;
 mod roots;
 mod tools;

@@ -141,7 +141,7 @@ async fn entries_and_turns_are_fetched_in_one_batch_and_nothing_inside_them() {
         assert_eq!(heard.gets.len(), 4 + usize::from(inner));
         assert_eq!(heard.gets[0] == roots[2], !inner, "the last entry is fetched first");
     }
-    // Pushed blobs are not asked for, and one that nobody has cannot be restored.
+    // Pushed blobs are not asked for, and a missing one cannot be restored.
     let sim = autumn(&[]);
     let mut peer = Peer::new(&sim);
     let mut request = with_roots(&mut peer, "hello", &entries);
