@@ -85,14 +85,12 @@ impl SimRun {
 
     fn native_allowed(&self, name: &str) -> bool {
         let strict = self.behaviour().tools_allow_header == AllowHeader::Strict;
-        let name = if strict { allowed_name(name) } else { name };
         if strict && self.headers.tools_unlisted() {
             return true;
         }
-        self.headers
-            .allowed_tools
-            .as_deref()
-            .is_none_or(|list| list.split(',').any(|allowed| allowed.trim() == name))
+        let named = |allowed: &str| allowed == allowed_name(name) || (!strict && allowed == name);
+        let list = self.headers.allowed_tools.as_deref();
+        list.is_none_or(|list| list.split(',').any(|allowed| named(allowed.trim())))
     }
 
     async fn run_natively(&mut self, intent: &Intent, id: &str) -> RunResult<ExecAnswer> {

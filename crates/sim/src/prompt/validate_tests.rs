@@ -34,7 +34,7 @@ fn requests_are_refused_as_in_the_service() {
     assert!(request(&good(), &Quirks::default(), &Behaviour::default()).is_ok());
     let state = "Conversation state is required";
     check(|r| r.conversation_state = None, Code::InvalidArgument, state);
-    check(|r| r.custom_system_prompt = Some("x".into()), Code::InvalidArgument, "system prompt");
+    check(|r| r.custom_system_prompt = Some("x".into()), Code::InvalidArgument, "system-prompt");
     check(|r| r.exclude_workspace_context = Some(true), Code::InvalidArgument, "Workspace");
     check(|r| r.action = None, Code::InvalidArgument, "Action");
     check(|r| r.requested_model.as_mut().unwrap().model_id = "nope".into(), Code::NotFound, "nope");

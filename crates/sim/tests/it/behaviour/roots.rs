@@ -19,7 +19,8 @@ const RULES: &str = "What are your rules?";
 async fn resumed_run_has_exactly_the_clients_entries() {
     let entries = [entry("system", "Answer in Latin"), entry("user", RULES)];
     for (value, part) in [("on", "Answer in Latin"), ("off", "context rule")] {
-        let sim = autumn(&[("roots.resume_verbatim", value)]);
+        let changes = [("roots.resume_verbatim", value), ("roots.uma_context", "always")];
+        let sim = autumn(&changes);
         let mut peer = Peer::new(&sim);
         peer.cloud_rule = Some("context rule".to_owned());
         let request = resumed(&mut peer, &entries);

@@ -303,11 +303,11 @@ async fn calls_may_come_as_execs_only() {
 
 #[tokio::test(start_paused = true)]
 async fn large_arguments_may_be_missing_when_a_call_has_completed() {
-    let text = format!("run `echo {}`", "x".repeat(400));
+    let script = TWO.replace("\"a\"", &format!("\"{}\"", "x".repeat(400)));
     for (value, arguments) in [("on", 0), ("off", 1)] {
-        let mut peer = with_bash(&autumn(&[("tools.map_drops_large", value)]));
-        let heard = peer.ask(&text).await;
-        let completed = heard.completed.last().unwrap().tool_call.clone().unwrap();
+        let changes = [("tools.map_drops_large", value), ("tools.mode", "direct")];
+        let heard = with_bash(&scripted(&changes, &script)).ask("go").await;
+        let completed = heard.completed[0].tool_call.clone().unwrap();
         let Some(tool_call::Tool::McpToolCall(call)) = completed.tool else { panic!("no call") };
         assert_eq!(call.args.unwrap().args.len(), arguments);
     }
