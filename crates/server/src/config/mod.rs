@@ -24,7 +24,7 @@ use std::{
     time::Duration,
 };
 
-use ibeam_core::{backend::BackendKind, models::Unknown, retry::Backoff};
+use ibeam_core::{backend::BackendKind, models::UnknownName, retry::Backoff};
 use secrecy::{ExposeSecret as _, SecretString};
 
 pub use client_version::{CLI_VERSIONS, DEFAULT_CLIENT_VERSION, installed_cli_version};
@@ -206,7 +206,7 @@ pub struct LogConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModelsConfig {
     pub cache_ttl: Duration,
-    pub unknown: Unknown,
+    pub unknown: UnknownName,
 }
 
 /// Powers that a user grants the backend's own tools.

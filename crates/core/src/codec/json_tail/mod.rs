@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use self::read::{Cut, CutText, InList, InObject, Read, Reader};
+use self::read::{Cut, CutText, InList, InObject, Prefix, PrefixReader};
 use super::canonical::same_number;
 
 /// What must follow `streamed` so that the text parses to `whole`.
@@ -20,9 +20,9 @@ use super::canonical::same_number;
 /// the last of two equal keys: some refuse them.
 #[must_use]
 pub fn tail(streamed: &str, whole: &Value) -> Option<String> {
-    match Reader::new(streamed).document()? {
-        Read::Whole(value) => same(&value, whole).then(String::new),
-        Read::Cut(cut) => complete(cut, whole),
+    match PrefixReader::new(streamed).document()? {
+        Prefix::Whole(value) => same(&value, whole).then(String::new),
+        Prefix::Cut(cut) => complete(cut, whole),
     }
 }
 

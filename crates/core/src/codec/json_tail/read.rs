@@ -7,7 +7,7 @@ const DEEPEST: usize = 128;
 
 /// A value, whole or up to where the text ends.
 #[derive(Debug)]
-pub(super) enum Read<'a> {
+pub(super) enum Prefix<'a> {
     Whole(Value),
     Cut(Cut<'a>),
 }
@@ -64,82 +64,82 @@ pub(super) struct CutText<'a> {
     pub(super) escape: &'a str,
 }
 
-enum Text<'a> {
+enum TextPrefix<'a> {
     Whole(String),
     Cut(CutText<'a>),
 }
 
 /// What is left of the text. Its methods give `None` for what is not JSON.
 #[derive(Debug)]
-pub(super) struct Reader<'a> {
+pub(super) struct PrefixReader<'a> {
     rest: &'a str,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> PrefixReader<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         Self { rest: text }
     }
 
-    pub(super) fn document(mut self) -> Option<Read<'a>> {
+    pub(super) fn document(mut self) -> Option<Prefix<'a>> {
         let read = self.value(0)?;
         self.space();
         self.rest.is_empty().then_some(read)
     }
 
-    fn value(&mut self, depth: usize) -> Option<Read<'a>> {
+    fn value(&mut self, depth: usize) -> Option<Prefix<'a>> {
         self.space();
         match self.rest.bytes().next() {
-            None => Some(Read::Cut(Cut::Before)),
+            None => Some(Prefix::Cut(Cut::Before)),
             Some(b'{' | b'[') if depth >= DEEPEST => None,
             Some(b'{') => self.object(depth + 1),
             Some(b'[') => self.list(depth + 1),
             Some(b'"') => Some(match self.text()? {
-                Text::Whole(text) => Read::Whole(Value::String(text)),
-                Text::Cut(cut) => Read::Cut(Cut::Text(cut)),
+                TextPrefix::Whole(text) => Prefix::Whole(Value::String(text)),
+                TextPrefix::Cut(cut) => Prefix::Cut(Cut::Text(cut)),
             }),
             Some(b'-' | b'0'..=b'9') => {
                 let digits = |c: char| c.is_ascii_digit() || "+-.eE".contains(c);
                 let number = self.take_while(digits);
                 if self.rest.is_empty() {
-                    return Some(Read::Cut(Cut::Number(number)));
+                    return Some(Prefix::Cut(Cut::Number(number)));
                 }
-                serde_json::from_str(number).ok().map(|number| Read::Whole(Value::Number(number)))
+                serde_json::from_str(number).ok().map(|number| Prefix::Whole(Value::Number(number)))
             }
             Some(_) => self.word(),
         }
     }
 
-    fn word(&mut self) -> Option<Read<'a>> {
+    fn word(&mut self) -> Option<Prefix<'a>> {
         let begun = self.take_while(|c| c.is_ascii_alphabetic());
         let word = ["true", "false", "null"].into_iter().find(|word| word.starts_with(begun))?;
         if word == begun {
-            return serde_json::from_str(word).ok().map(Read::Whole);
+            return serde_json::from_str(word).ok().map(Prefix::Whole);
         }
-        (self.rest.is_empty() && !begun.is_empty()).then_some(Read::Cut(Cut::Word(begun)))
+        (self.rest.is_empty() && !begun.is_empty()).then_some(Prefix::Cut(Cut::Word(begun)))
     }
 
-    fn list(&mut self, depth: usize) -> Option<Read<'a>> {
+    fn list(&mut self, depth: usize) -> Option<Prefix<'a>> {
         self.eat('[');
         let mut read = Vec::new();
-        let cut = |read, at| Some(Read::Cut(Cut::List { read, at }));
+        let cut = |read, at| Some(Prefix::Cut(Cut::List { read, at }));
         self.space();
         if self.rest.is_empty() {
             return cut(read, InList::Open);
         }
         if self.eat(']') {
-            return Some(Read::Whole(Value::Array(read)));
+            return Some(Prefix::Whole(Value::Array(read)));
         }
         loop {
             match self.value(depth)? {
-                Read::Whole(item) => read.push(item),
-                Read::Cut(item) => return cut(read, InList::Item(Box::new(item))),
+                Prefix::Whole(item) => read.push(item),
+                Prefix::Cut(item) => return cut(read, InList::Item(Box::new(item))),
             }
             self.space();
             if self.rest.is_empty() {
                 return cut(read, InList::Next);
             }
             if self.eat(']') {
-                return Some(Read::Whole(Value::Array(read)));
+                return Some(Prefix::Whole(Value::Array(read)));
             }
             if !self.eat(',') {
                 return None;
@@ -147,16 +147,16 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn object(&mut self, depth: usize) -> Option<Read<'a>> {
+    fn object(&mut self, depth: usize) -> Option<Prefix<'a>> {
         self.eat('{');
         let mut read = Map::new();
-        let cut = |read, at| Some(Read::Cut(Cut::Object { read, at }));
+        let cut = |read, at| Some(Prefix::Cut(Cut::Object { read, at }));
         self.space();
         if self.rest.is_empty() {
             return cut(read, InObject::Open);
         }
         if self.eat('}') {
-            return Some(Read::Whole(Value::Object(read)));
+            return Some(Prefix::Whole(Value::Object(read)));
         }
         loop {
             self.space();
@@ -164,8 +164,8 @@ impl<'a> Reader<'a> {
                 return cut(read, InObject::Comma);
             }
             let key = match self.text()? {
-                Text::Whole(key) => key,
-                Text::Cut(key) => return cut(read, InObject::Key(key)),
+                TextPrefix::Whole(key) => key,
+                TextPrefix::Cut(key) => return cut(read, InObject::Key(key)),
             };
             self.space();
             if self.rest.is_empty() {
@@ -175,15 +175,15 @@ impl<'a> Reader<'a> {
                 return None;
             }
             match self.value(depth)? {
-                Read::Whole(member) => read.insert(key, member),
-                Read::Cut(member) => return cut(read, InObject::Member(key, Box::new(member))),
+                Prefix::Whole(member) => read.insert(key, member),
+                Prefix::Cut(member) => return cut(read, InObject::Member(key, Box::new(member))),
             };
             self.space();
             if self.rest.is_empty() {
                 return cut(read, InObject::Next);
             }
             if self.eat('}') {
-                return Some(Read::Whole(Value::Object(read)));
+                return Some(Prefix::Whole(Value::Object(read)));
             }
             if !self.eat(',') {
                 return None;
@@ -191,7 +191,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn text(&mut self) -> Option<Text<'a>> {
+    fn text(&mut self) -> Option<TextPrefix<'a>> {
         if !self.eat('"') {
             return None;
         }
@@ -205,21 +205,21 @@ impl<'a> Reader<'a> {
             read.push_str(plain);
             let escape = self.rest;
             if escape.is_empty() {
-                return Some(Text::Cut(CutText { read, high, escape }));
+                return Some(TextPrefix::Cut(CutText { read, high, escape }));
             }
             if self.eat('"') {
-                return high.is_none().then_some(Text::Whole(read));
+                return high.is_none().then_some(TextPrefix::Whole(read));
             }
             if !self.eat('\\') {
                 return None; // a bare control character
             }
             let Some(kind) = self.rest.chars().next() else {
-                return Some(Text::Cut(CutText { read, high, escape }));
+                return Some(TextPrefix::Cut(CutText { read, high, escape }));
             };
             self.eat(kind);
             if kind == 'u' {
                 let Some(unit) = self.unit()? else {
-                    return Some(Text::Cut(CutText { read, high, escape }));
+                    return Some(TextPrefix::Cut(CutText { read, high, escape }));
                 };
                 match (high.take(), unit) {
                     (None, 0xd800..=0xdbff) => high = Some(unit),

@@ -15,7 +15,7 @@ fn completes(streamed: &str, whole: &Value) -> String {
 }
 
 #[test]
-fn the_rest_is_compact() {
+fn rest_of_the_value_is_compact_json() {
     let whole = json!({"path": "a.txt", "limit": 20});
     for (streamed, expect) in [
         ("", r#"{"limit":20,"path":"a.txt"}"#),
@@ -93,7 +93,7 @@ fn numbers_are_continued_by_value() {
 }
 
 #[test]
-fn contradictions_have_no_tail() {
+fn text_that_contradicts_the_value_has_no_tail() {
     let whole = json!({"path": "a.txt", "limit": 20});
     for streamed in [
         "x",
@@ -118,7 +118,7 @@ fn contradictions_have_no_tail() {
 }
 
 #[test]
-fn of_two_equal_keys_the_last_counts() {
+fn last_of_two_equal_keys_counts() {
     let whole = json!({"a": 2});
     assert_eq!(completes(r#"{"a":1,"a":2"#, &whole), "}");
     assert_eq!(completes(r#"{"a":1,"a":"#, &whole), "2}");
@@ -240,7 +240,7 @@ proptest! {
     }
 
     #[test]
-    fn a_tail_of_another_value_still_makes_that_value(
+    fn tail_for_another_value_completes_to_that_value(
         value in value(),
         other in value(),
         choices in prop::collection::vec(any::<u8>(), 0..60),

@@ -22,7 +22,7 @@ use crate::{
     codec::connect,
     model::{Item, Message, Part, Role, TurnRequest},
     peer::{
-        Kept,
+        StoredState,
         conversation::{GO_ON, instructions, offered},
     },
 };
@@ -62,7 +62,7 @@ pub struct Plan {
     /// Send the request context with the first message instead of waiting to be asked for it.
     pub inline_context: bool,
     /// Go on from here instead of sending the history again.
-    pub kept: Option<Kept>,
+    pub kept: Option<StoredState>,
 }
 
 /// What the model is told and offered beside the conversation. Thousands of parked
@@ -151,7 +151,7 @@ impl RunSpec {
     }
 
     /// Goes on from a kept state with what `request` has beyond it.
-    fn go_on(&mut self, request: &TurnRequest, kept: Kept) {
+    fn go_on(&mut self, request: &TurnRequest, kept: StoredState) {
         for (id, data) in kept.blobs {
             self.blobs.restore(id, data);
         }

@@ -30,8 +30,8 @@ use crate::{
         query,
     },
     peer::{
-        AnnouncedCall, Clocks, Failure, PeerCall, PeerEvent, PeerOutput, RunTokens, TurnView,
-        classify,
+        AnnouncedCall, PeerCall, PeerEvent, PeerFailure, PeerOutput, RunTokens, TurnClocks,
+        TurnView, classify,
     },
 };
 
@@ -43,7 +43,7 @@ impl AgentPeer {
         &mut self,
         bytes: &Bytes,
         turn: &TurnView<'_>,
-        clocks: &Clocks,
+        clocks: &TurnClocks,
         now: Millis,
     ) {
         if !std::mem::replace(&mut self.stream.started, true) {
@@ -100,7 +100,7 @@ impl AgentPeer {
         &mut self,
         update: InteractionUpdate,
         turn: &TurnView<'_>,
-        clocks: &Clocks,
+        clocks: &TurnClocks,
         now: Millis,
     ) {
         let Some(update) = update.message else {
@@ -330,7 +330,7 @@ impl AgentPeer {
         match error {
             None => self.event(PeerEvent::Ended(FinishReason::Stop)),
             Some(error) => {
-                let Failure { error, remedy } = classify::connect_error(error);
+                let PeerFailure { error, remedy } = classify::connect_error(error);
                 self.give_up(error, remedy);
             }
         }
