@@ -23,7 +23,7 @@ pub use self::{
     drift::DriftReport,
     link::LinkError,
 };
-use crate::model::{FinishReason, Millis, ToolCall, ToolContent, ToolResult, TurnRequest, Usage};
+use crate::model::{FinishReason, Millis, Part, ToolCall, ToolResult, TurnRequest, Usage};
 
 /// One protocol that turns are run over. It lives as long as the turn, over all its links.
 ///
@@ -132,7 +132,7 @@ pub trait Peer: fmt::Debug + Send + Sized + 'static {
         call_id: &str,
         call: &Self::Call,
         result: Option<&ToolResult>,
-        beside: Vec<ToolContent>,
+        beside: Vec<Part>,
     ) -> Vec<String>;
 
     // === what is kept ===

@@ -11,7 +11,8 @@ use ibeam_core::{
         ToolChoice, TurnEvent, TurnRequest, ids::SessionId,
     },
     models::Family,
-    peer::agent::{AgentPeer, BlobLimits, Environment, ModelPick, Permissions, Plan, Surroundings},
+    models::ModelPick,
+    peer::agent::{AgentPeer, BlobLimits, Environment, Permissions, Plan, Surroundings},
     turn::{Settings, Turn},
 };
 use ibeam_proto::agent::{

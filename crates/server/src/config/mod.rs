@@ -24,7 +24,11 @@ use std::{
     time::Duration,
 };
 
-use ibeam_core::{backend::BackendKind, models::UnknownName, retry::Backoff};
+use ibeam_core::{
+    backend::{BackendKind, Needs},
+    models::UnknownName,
+    retry::Backoff,
+};
 use secrecy::{ExposeSecret as _, SecretString};
 
 pub use client_version::{CLI_VERSIONS, DEFAULT_CLIENT_VERSION, installed_cli_version};
@@ -378,16 +382,13 @@ impl Config {
     /// The backend that runs turns.
     #[must_use]
     pub fn backend_kind(&self) -> BackendKind {
-        self.named_backend.unwrap_or(BackendKind::Agent)
+        self.named_backend.unwrap_or(Needs::Account.default_backend())
     }
 
     /// Whether Cursor's CLI runs the turns.
     #[must_use]
     pub fn uses_cursor_agent(&self) -> bool {
-        match self.backend_kind() {
-            BackendKind::Agent => false,
-            BackendKind::Cli | BackendKind::Acp => true,
-        }
+        self.backend_kind().needs() == Needs::CursorAgent
     }
 
     /// Every place where clients come in.

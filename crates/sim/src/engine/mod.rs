@@ -14,6 +14,7 @@ mod player;
 mod prologue;
 mod refusals;
 mod resume;
+mod rule_choice;
 mod run;
 mod run_io;
 mod tool_calls;

@@ -12,4 +12,4 @@ mod tools;
 
 pub use blobs::BlobLimits;
 pub use peer::{AgentCall, AgentOpen, AgentPeer};
-pub use request::{Environment, ModelPick, Permissions, Plan, Surroundings};
+pub use request::{Environment, Permissions, Plan, Surroundings};

@@ -1,7 +1,7 @@
 use prost::Message as _;
 
 use super::*;
-use crate::model::{Dialect, Hints, Sampling, Tool, ToolCall, ToolChoice, ToolContent, ToolResult};
+use crate::model::{Dialect, Hints, Part, Sampling, Tool, ToolCall, ToolChoice, ToolResult};
 
 fn item(role: Role, text: &str) -> Item {
     Item::Message(Message { role, parts: vec![Part::Text(text.into())] })
@@ -91,7 +91,7 @@ fn the_system_prompt_travels_as_cloud_rule_and_rule() {
 fn tool_results_at_the_end_resume_the_conversation() {
     let result = Item::ToolResult(ToolResult {
         call_id: "c".into(),
-        content: vec![ToolContent::Text("12C".into())],
+        content: vec![Part::Text("12C".into())],
         is_error: false,
     });
     let run =
@@ -228,7 +228,7 @@ fn a_kept_state_goes_back_byte_for_byte_with_the_new_message_only() {
 fn results_without_their_history_follow_the_calls_that_were_kept() {
     let result = Item::ToolResult(ToolResult {
         call_id: "c1".into(),
-        content: vec![ToolContent::Text("42".into())],
+        content: vec![Part::Text("42".into())],
         is_error: false,
     });
     let call = ToolCall { id: "c1".into(), name: "bash".into(), arguments: "{}".into() };

@@ -28,7 +28,7 @@ use super::{
     tools::{PROVIDER, arguments_map, wire_name},
 };
 use crate::model::{
-    Image, ImageSource, Item, Message, Part, Role, ToolCall, ToolContent, ToolResult,
+    Image, ImageSource, Item, Message, Part, Role, ToolCall, ToolResult,
     ids::{CallId, uuid_from_content},
 };
 
@@ -84,7 +84,7 @@ fn paired(items: &[Item]) -> Cow<'_, [Item]> {
             Item::ToolCall(call) if !results.contains(call.id.as_str()) => {
                 open.push(Item::ToolResult(ToolResult {
                     call_id: call.id.clone(),
-                    content: vec![ToolContent::Text("There was no result.".to_owned())],
+                    content: vec![Part::Text("There was no result.".to_owned())],
                     is_error: true,
                 }));
             }
@@ -135,15 +135,7 @@ pub(super) fn user_message(message: &Message, at: usize, blobs: Option<&mut Blob
 }
 
 fn texts(message: &Message) -> String {
-    let texts: Vec<&str> = message
-        .parts
-        .iter()
-        .filter_map(|part| match part {
-            Part::Text(text) => Some(text.as_str()),
-            Part::Image(_) => None,
-        })
-        .collect();
-    texts.join("\n")
+    message.parts.iter().filter_map(Part::text).collect::<Vec<_>>().join("\n")
 }
 
 fn images(message: &Message, mut blobs: Option<&mut Blobs>) -> Vec<SelectedImage> {
@@ -319,8 +311,8 @@ fn prompt_result<'a>(result: &ToolResult, call: Option<&ToolCall>) -> PromptPart
 /// The images in a result.
 fn result_images(result: &ToolResult) -> impl Iterator<Item = &Image> {
     result.content.iter().filter_map(|content| match content {
-        ToolContent::Image(image) => Some(image),
-        ToolContent::Text(_) => None,
+        Part::Image(image) => Some(image),
+        Part::Text(_) => None,
     })
 }
 
@@ -330,8 +322,8 @@ fn result_text(result: &ToolResult) -> String {
         .content
         .iter()
         .map(|content| match content {
-            ToolContent::Text(text) => text.clone(),
-            ToolContent::Image(Image { source: ImageSource::Inline { mime, data } }) => {
+            Part::Text(text) => text.clone(),
+            Part::Image(Image { source: ImageSource::Inline { mime, data } }) => {
                 format!("[image, {mime}, {} bytes]", data.len())
             }
         })

@@ -18,8 +18,9 @@ use ibeam_core::{
     error::TurnError,
     history::{self, HistoryChain},
     model::{FinishReason, Millis, TurnEvent, TurnRequest, ids::SessionId},
+    models::ModelPick,
     models::{Family, ModelList},
-    peer::agent::{AgentPeer, BlobLimits, Environment, ModelPick, Permissions, Plan, Surroundings},
+    peer::agent::{AgentPeer, BlobLimits, Environment, Permissions, Plan, Surroundings},
     turn::{Command, Settings, Turn},
     wire::{Encode as _, chat, completions, messages, responses},
 };

@@ -11,8 +11,6 @@ use ibeam_core::{
 };
 use parking_lot::Mutex;
 
-use crate::config::Config;
-
 /// From this many entries on, those that are no longer in use are removed.
 const TIDY_AT: usize = 64;
 
@@ -35,16 +33,8 @@ struct SurroundingsKey {
 }
 
 impl SurroundingsCache {
-    pub(super) fn new(config: &Config, environment: Environment) -> Self {
-        Self {
-            environment,
-            permissions: Permissions {
-                web_search: config.allow.web_search,
-                web_fetch: config.allow.web_fetch,
-            },
-            native: config.tools.native,
-            made: Mutex::default(),
-        }
+    pub(super) fn new(environment: Environment, permissions: Permissions, native: bool) -> Self {
+        Self { environment, permissions, native, made: Mutex::default() }
     }
 
     /// `setup`: the hash of the request's prompt and tools.
