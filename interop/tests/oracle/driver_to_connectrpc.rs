@@ -174,7 +174,7 @@ async fn a_prompt_larger_than_every_window_arrives_whole() {
         message: Some(ibeam_proto::agent::kv_client_message::Message::GetBlobResult(
             ibeam_proto::agent::GetBlobResult {
                 blob_data: Some(Bytes::from(vec![7; 3_000_000])),
-                ..GetBlobResult::default()
+                ..Default::default()
             },
         )),
     };

@@ -15,16 +15,6 @@ pub(crate) fn canonical(text: &str) -> String {
     out
 }
 
-/// Whether two numbers have the same value, whatever their form. Readers round the last
-/// digit of a float differently, so that it does not count; integers are exact.
-pub(crate) fn same_number(a: &Number, b: &Number) -> bool {
-    if !a.is_f64() && !b.is_f64() {
-        return a == b;
-    }
-    let close = |(a, b): (f64, f64)| (a - b).abs() <= 4.0 * f64::EPSILON * a.abs().max(b.abs());
-    a.as_f64().zip(b.as_f64()).is_some_and(close)
-}
-
 fn write_value(value: &Value, out: &mut String) {
     match value {
         Value::Null | Value::Bool(_) | Value::String(_) => {

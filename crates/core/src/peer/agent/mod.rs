@@ -3,9 +3,11 @@
 
 mod blobs;
 mod exec;
+mod meta;
 mod native;
 mod peer;
 mod query;
+mod refusals;
 mod request;
 mod state;
 mod tools;

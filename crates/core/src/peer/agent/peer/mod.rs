@@ -1,6 +1,7 @@
 //! The Agent API as the turn machine sees it: the first message of each stream, answers to
 //! what the backend asks for, and the state that a conversation continues from.
 
+mod generation;
 mod half_read;
 mod inbound;
 mod outbound;
@@ -91,6 +92,8 @@ impl Peer for AgentPeer {
     type Out = Bytes;
     type In = Bytes;
     type Call = AgentCall;
+
+    const CALL_PATIENCE: Duration = Duration::from_millis(1_500);
 
     fn new(request: &TurnRequest, plan: Plan) -> Self {
         let mut since = Since::default();
@@ -252,8 +255,7 @@ impl Peer for AgentPeer {
 
     fn can_resume(&self, turn: &TurnView<'_>) -> bool {
         let covers = |checkpoint: &Checkpoint| checkpoint.covers(turn);
-        // The client has half of a call that another stream would make under another id.
-        self.checkpoint.as_ref().is_some_and(covers) && !turn.has_announced
+        self.checkpoint.as_ref().is_some_and(covers)
     }
 
     fn resume_run(&mut self) {
@@ -343,6 +345,7 @@ impl Peer for AgentPeer {
             checkpoint.before_results = true;
         }
         let stream = &mut self.stream;
+        stream.generation.next();
         stream.last_frame = now;
         stream.last_progress = now;
         stream.next_heartbeat.get_or_insert(now + clocks.heartbeat);

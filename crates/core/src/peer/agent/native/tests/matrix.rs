@@ -249,7 +249,7 @@ fn a_client_without_the_tool_refuses_in_the_arms_own_words() {
         let (number, _) = *arms().iter().find(|(_, name)| *name == row.arm).unwrap();
         for tools in [&unrelated[..], &[]] {
             let said = match verdict(Some(filled(empty(number))), tools) {
-                Verdict::Reply(reply) => {
+                Verdict::Reply(reply) | Verdict::Refuse(reply) => {
                     let text = format!("{reply:?}");
                     let speaks = text.contains("This tool is not available here");
                     let names = text.contains(" now.") != tools.is_empty();
