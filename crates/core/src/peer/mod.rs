@@ -23,6 +23,7 @@ pub use self::{
     drift::DriftReport,
     link::LinkError,
 };
+use crate::error::TurnError;
 use crate::model::{FinishReason, Millis, ToolCall, ToolContent, ToolResult, TurnRequest, Usage};
 
 /// One protocol that turns are run over. It lives as long as the turn, over all its links.
@@ -103,6 +104,11 @@ pub trait Peer: fmt::Debug + Send + Sized + 'static {
     /// Whether the whole conversation can be sent again.
     fn can_rebuild(&self) -> bool {
         true
+    }
+    /// Changes what can be changed about the request so that it may work, and gives whether
+    /// anything was: then another run is worth it. Each change is made at most once.
+    fn adapt(&mut self, _remedy: Remedy, _error: &TurnError) -> bool {
+        false
     }
     /// The next link sends the whole conversation, under this id if there is one.
     fn rebuild(&mut self, conversation_id: Option<String>, turn: &TurnView<'_>);

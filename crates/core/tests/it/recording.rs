@@ -11,7 +11,10 @@ use ibeam_core::{
         ToolChoice, TurnEvent, TurnRequest, ids::SessionId,
     },
     models::Family,
-    peer::agent::{AgentPeer, BlobLimits, Environment, ModelPick, Permissions, Plan, Surroundings},
+    peer::agent::{
+        AgentPeer, BlobLimits, Environment, HistorySetting, ModelPick, Permissions, Plan,
+        Surroundings,
+    },
     turn::{Settings, Turn},
 };
 use ibeam_proto::agent::{
@@ -118,6 +121,8 @@ impl Recording {
             limits: BlobLimits::default(),
             inline_context: false,
             kept: None,
+            history: HistorySetting::default(),
+            memory: Arc::default(),
         };
         let mut now = Millis(0);
         let session = SessionId::from_random([0xab; 16]);

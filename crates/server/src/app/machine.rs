@@ -78,6 +78,8 @@ impl Blueprint {
                     },
                     inline_context: config.inline_context,
                     kept,
+                    history: config.history,
+                    memory: surroundings.models(),
                 };
                 let turn = Turn::new(request, plan, session, settings, seed, Millis(0));
                 AnyMachine::Agent(Machine { leg: Box::new(Leg::new(turn, bridged)), driver })

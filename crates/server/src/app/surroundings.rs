@@ -7,7 +7,7 @@ use std::{
 
 use ibeam_core::{
     model::{ToolChoice, TurnRequest},
-    peer::agent::{Environment, Permissions, Surroundings},
+    peer::agent::{Environment, ModelMemory, Permissions, Surroundings},
 };
 use parking_lot::Mutex;
 
@@ -22,6 +22,8 @@ pub(super) struct SurroundingsCache {
     environment: Environment,
     permissions: Permissions,
     native: bool,
+    /// What was learned about models.
+    models: Arc<ModelMemory>,
     made: Mutex<HashMap<SurroundingsKey, Weak<Surroundings>>>,
 }
 
@@ -43,8 +45,13 @@ impl SurroundingsCache {
                 web_fetch: config.allow.web_fetch,
             },
             native: config.tools.native,
+            models: Arc::default(),
             made: Mutex::default(),
         }
+    }
+
+    pub(super) fn models(&self) -> Arc<ModelMemory> {
+        Arc::clone(&self.models)
     }
 
     /// `setup`: the hash of the request's prompt and tools.

@@ -24,7 +24,9 @@ use std::{
     time::Duration,
 };
 
-use ibeam_core::{backend::BackendKind, models::Unknown, retry::Backoff};
+use ibeam_core::{
+    backend::BackendKind, models::Unknown, peer::agent::HistorySetting, retry::Backoff,
+};
 use secrecy::{ExposeSecret as _, SecretString};
 
 pub use client_version::{CLI_VERSIONS, DEFAULT_CLIENT_VERSION, installed_cli_version};
@@ -84,6 +86,8 @@ pub struct Config {
     pub allow: AllowConfig,
     /// The request context goes with the first message, unasked.
     pub inline_context: bool,
+    /// How a history reaches the model.
+    pub history: HistorySetting,
     pub sessions: SessionsConfig,
     pub tools: ToolsConfig,
     pub mcp: McpConfig,

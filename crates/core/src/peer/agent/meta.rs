@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use super::tools::{PROVIDER, Toolbox, argument_values};
+use super::tools::{DescribedTool, PROVIDER, Toolbox, argument_values};
 
 /// The names of the function that lists tools, newest first.
 const LIST: [&str; 2] = ["GetDynamicTools", "GetMcpTools"];
 /// The names of the function that calls one.
-const CALL: [&str; 2] = ["CallDynamicTool", "CallMcpTool"];
+pub(super) const CALL: [&str; 2] = ["CallDynamicTool", "CallMcpTool"];
 
 /// What the model wants of a meta tool.
 #[derive(Debug, PartialEq)]
@@ -58,6 +58,44 @@ fn inner_arguments(inner: Option<Value>) -> Value {
     inner.filter(Value::is_object).unwrap_or_else(|| Value::Object(Map::new()))
 }
 
+/// A call as one of the function that calls tools.
+pub(super) fn wrapped(name: &str, arguments: &str) -> Value {
+    json!({ "namespace": PROVIDER, "toolName": name, "arguments": object(arguments) })
+}
+
+/// Arguments as an object: anything else ends the run.
+pub(super) fn object(arguments: &str) -> Value {
+    match serde_json::from_str(arguments) {
+        Ok(value @ Value::Object(_)) => value,
+        _ if arguments.trim().is_empty() => Value::Object(Map::new()),
+        _ => json!({ "input": arguments }),
+    }
+}
+
+/// The tools as a part of a system prompt; `None` without any.
+pub(super) fn catalogue_text(toolbox: &Toolbox) -> Option<String> {
+    if toolbox.is_empty() {
+        return None;
+    }
+    let call = CALL[0];
+    let tools: Vec<String> = toolbox.described().map(|tool| describe(&tool).to_string()).collect();
+    Some(format!(
+        "<client_tools>\nThese tools run in the user's own client. They are called as {call} with \
+         {{\"namespace\":\"{PROVIDER}\",\"toolName\":\"…\",\"arguments\":{{…}}}}, where \
+         `toolName` and `arguments` are as described here, one tool on each line:\n{}\n\
+         </client_tools>",
+        tools.join("\n")
+    ))
+}
+
+fn describe(tool: &DescribedTool<'_>) -> Value {
+    json!({
+        "toolName": tool.name,
+        "description": tool.description,
+        "inputSchema": tool.schema,
+    })
+}
+
 /// The tools that the model asks for, with their whole schemas, or why there are none.
 pub(super) fn catalogue(toolbox: &Toolbox, query: &CatalogueQuery) -> Result<String, String> {
     if !query.namespace.is_empty() && query.namespace != PROVIDER {
@@ -73,13 +111,7 @@ pub(super) fn catalogue(toolbox: &Toolbox, query: &CatalogueQuery) -> Result<Str
     let tools: Vec<Value> = toolbox
         .described()
         .filter(|tool| fits(tool.name, tool.description))
-        .map(|tool| {
-            json!({
-                "toolName": tool.name,
-                "description": tool.description,
-                "inputSchema": tool.schema,
-            })
-        })
+        .map(|tool| describe(&tool))
         .collect();
     Ok(json!({ "namespace": PROVIDER, "tools": tools }).to_string())
 }

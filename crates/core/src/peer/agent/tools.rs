@@ -4,7 +4,10 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use ibeam_proto::agent::{McpArgs, McpInstructions, McpToolDefinition};
+use ibeam_proto::agent::{
+    McpArgs, McpDescriptor, McpInstructions, McpMetaToolOptions, McpToolDefinition,
+    McpToolDescriptor,
+};
 use prost::Message as _;
 use prost_types::{Struct, Value, value::Kind};
 
@@ -73,6 +76,26 @@ impl Toolbox {
     #[must_use]
     pub(super) fn is_empty(&self) -> bool {
         self.definitions.is_empty()
+    }
+
+    /// The tools as the meta tools know them; `None` without any.
+    pub(super) fn meta_options(&self) -> Option<McpMetaToolOptions> {
+        if self.is_empty() {
+            return None;
+        }
+        let tools = self.definitions.iter().map(|tool| McpToolDescriptor {
+            tool_name: tool.tool_name.clone(),
+            description: Some(tool.description.clone()),
+            input_schema: Some(tool.input_schema.clone()),
+            ..McpToolDescriptor::default()
+        });
+        let server = McpDescriptor {
+            server_name: PROVIDER.to_owned(),
+            server_identifier: PROVIDER.to_owned(),
+            tools: tools.collect(),
+            ..McpDescriptor::default()
+        };
+        Some(McpMetaToolOptions { enabled: true, descriptors: vec![server] })
     }
 
     /// The names that the client gave its tools.
@@ -199,9 +222,8 @@ fn count_values(kind: usize, bytes: &[u8], depth: usize, left: &mut usize) -> Op
     Some(())
 }
 
-/// The reverse of [`arguments_json`], for calls in a replayed history. Text that
-/// is no JSON object gives no arguments.
-#[must_use]
+/// The reverse of [`arguments_json`], for tests.
+#[cfg(test)]
 pub(super) fn arguments_map(json: &str) -> BTreeMap<String, Bytes> {
     let Ok(serde_json::Value::Object(object)) = serde_json::from_str(json) else {
         return BTreeMap::new();

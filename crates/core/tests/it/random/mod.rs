@@ -19,7 +19,10 @@ use ibeam_core::{
     history::{self, Chain},
     model::{FinishReason, Millis, TurnEvent, TurnRequest, ids::SessionId},
     models::{Family, ModelList},
-    peer::agent::{AgentPeer, BlobLimits, Environment, ModelPick, Permissions, Plan, Surroundings},
+    peer::agent::{
+        AgentPeer, BlobLimits, Environment, HistorySetting, ModelPick, Permissions, Plan,
+        Surroundings,
+    },
     turn::{Command, Settings, Turn},
     wire::{Encode as _, chat, completions, messages, responses},
 };
@@ -84,6 +87,8 @@ fn plan(mut request: TurnRequest) -> Result<(), TurnError> {
         limits: BlobLimits::default(),
         inline_context: false,
         kept: None,
+        history: HistorySetting::default(),
+        memory: Arc::default(),
     };
     let session = SessionId::from_random([0xab; 16]);
     let mut turn =

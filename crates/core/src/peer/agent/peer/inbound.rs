@@ -109,6 +109,7 @@ impl AgentPeer {
             Update::TextDelta(delta) => {
                 stream.stored = Stored::Nothing;
                 stream.generation.next();
+                self.spec.learn_form();
                 self.event(PeerEvent::Text(delta.text));
             }
             Update::ThinkingDelta(delta) => {
@@ -220,14 +221,9 @@ impl AgentPeer {
     }
 
     fn judge(&mut self, exec: &ExecServerMessage) {
-        let around = &self.spec.around;
-        let verdict = exec::judge(
-            exec,
-            &around.toolbox,
-            &around.equipment,
-            &around.context,
-            around.permissions,
-        );
+        let (around, context) = (&self.spec.around, self.spec.context());
+        let verdict =
+            exec::judge(exec, &around.toolbox, &around.equipment, &context, around.permissions);
         match verdict {
             Verdict::Reply(reply) => self.reply(exec, *reply),
             Verdict::Refuse(reply) => {
@@ -247,6 +243,7 @@ impl AgentPeer {
 
     /// The order to call a tool of the client.
     fn ask_client(&mut self, exec: &ExecServerMessage, call: ClientCall) {
+        self.spec.learn_form();
         let wire_id = exec.message.as_ref().and_then(exec::call_id).unwrap_or_default();
         let ClientCall { name, arguments, back } = call;
         self.event(PeerEvent::Call(Box::new(PeerCall {

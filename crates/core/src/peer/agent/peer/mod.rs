@@ -36,10 +36,12 @@ use crate::{
 };
 
 /// How a stream is opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentOpen {
     /// Resuming over HTTP/2 after an internal-error reset gives an empty turn.
     pub prefer_h1: bool,
+    /// The tools that the model may use, as a header names them. Empty: none.
+    pub allowed_tools: String,
 }
 
 /// What the backend needs to recognise the result of a call.
@@ -122,7 +124,7 @@ impl Peer for AgentPeer {
     fn open(&mut self) -> AgentOpen {
         // Else a failure to open this stream would look like the end of the one before it.
         self.stream = Stream::new(Millis(0));
-        AgentOpen { prefer_h1: self.prefer_h1 }
+        AgentOpen { prefer_h1: self.prefer_h1, allowed_tools: self.spec.allowed_tools() }
     }
 
     fn on_opened(&mut self, clocks: &Clocks, now: Millis) {
@@ -272,6 +274,15 @@ impl Peer for AgentPeer {
 
     fn lacks_results(&self) -> bool {
         true
+    }
+
+    fn adapt(&mut self, remedy: Remedy, error: &TurnError) -> bool {
+        match remedy {
+            Remedy::OtherForm | Remedy::FreshConversation => self.spec.use_other_form(),
+            Remedy::AllowTool => self.spec.allow_tool(&error.message),
+            Remedy::MaxMode => self.spec.use_max_mode(),
+            Remedy::None | Remedy::Retry | Remedy::Resume | Remedy::FreshToken => false,
+        }
     }
 
     fn rebuild(&mut self, conversation_id: Option<String>, turn: &TurnView<'_>) {

@@ -37,6 +37,7 @@ use crate::{
         ids::{CallId, SessionId},
     },
     peer::agent::{
+        HistoryForm, HistorySetting,
         blobs::BlobLimits,
         request::{Environment, ModelPick, Permissions, Surroundings},
         tools::arguments_map,
@@ -80,6 +81,8 @@ fn plan_for(request: &TurnRequest) -> Plan {
         limits: BlobLimits::default(),
         inline_context: false,
         kept: None,
+        history: HistorySetting::Only(HistoryForm::RulesRoots),
+        memory: Arc::default(),
     }
 }
 
