@@ -2,7 +2,7 @@ use super::*;
 
 /// RFC 4231, test cases 1 to 4, 6 and 7 (5 is about a shorter output).
 #[test]
-fn hmac_is_that_of_rfc_4231() {
+fn hmac_matches_rfc_4231() {
     let ascending: Vec<u8> = (1..=25).collect();
     let cases: [(&[u8], &[u8], &str); 6] = [
         (
@@ -46,7 +46,7 @@ fn hmac_is_that_of_rfc_4231() {
 }
 
 #[test]
-fn a_proof_is_for_one_key_one_address_and_one_challenge() {
+fn proof_depends_on_key_address_and_challenge() {
     let (key, other) = ([1; 32], [2; 32]);
     let (here, there) = ("127.0.0.1:18741", "127.0.0.1:18742");
     let (first, second) = ("ab".repeat(32), "cd".repeat(32));
@@ -71,7 +71,7 @@ fn only_random_looking_challenges_are_answered() {
 
 /// The plugin for OpenCode has the same vector in its tests.
 #[test]
-fn the_proof_is_the_one_that_the_plugin_expects() {
+fn proof_matches_the_plugin() {
     let hash: [u8; 32] = Sha256::digest("ibi_test").into();
     let wanted = "60f87bbb92b1ba8a374127f92582eef485782b1afade6728a8d9b56ecacc7c4a";
     assert_eq!(proof(&hash, "127.0.0.1:18741", &"00".repeat(32)), wanted);

@@ -13,7 +13,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_byte_and_the_length_count() {
+    fn comparison_covers_every_byte_and_the_length() {
         assert!(eq(b"", b"") && eq(b"secret", b"secret"));
         for other in [&b"Secret"[..], b"secreT", b"secre", b"secrets", b""] {
             assert!(!eq(b"secret", other) && !eq(other, b"secret"), "{other:?}");

@@ -65,7 +65,7 @@ pub enum LogLevel {
 
 /// One line of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct ErrorRow {
     pub status: u16,
     pub openai_type: &'static str,
     pub code: &'static str,
@@ -114,9 +114,9 @@ impl ErrorCode {
     ];
 
     #[must_use]
-    pub fn row(self) -> Row {
+    pub fn row(self) -> ErrorRow {
         use LogLevel::{Debug, Error, Info, Warn};
-        let row = |status, openai_type, code, anthropic_type, retryable, level| Row {
+        let row = |status, openai_type, code, anthropic_type, retryable, level| ErrorRow {
             status,
             openai_type,
             code,
@@ -135,7 +135,7 @@ impl ErrorCode {
             Self::ThreadUnsupported => {
                 row(400, INVALID, "thread_unsupported_request", INVALID, false, Info)
             }
-            Self::ModelNotFound => Row {
+            Self::ModelNotFound => ErrorRow {
                 anthropic_status: 404,
                 ..row(400, INVALID, "model_not_found", "not_found_error", false, Info)
             },
@@ -151,7 +151,7 @@ impl ErrorCode {
             Self::RequestTooLarge => {
                 row(413, INVALID, "request_too_large", "request_too_large", false, Info)
             }
-            Self::ToolLoop => Row {
+            Self::ToolLoop => ErrorRow {
                 anthropic_status: 400,
                 ..row(422, INVALID, "tool_loop", INVALID, false, Warn)
             },
@@ -195,7 +195,7 @@ impl ErrorCode {
             Self::ToolChoiceUnmet => {
                 row(502, "server_error", "tool_choice_unmet", "api_error", false, Warn)
             }
-            Self::FormatUnmet => Row {
+            Self::FormatUnmet => ErrorRow {
                 anthropic_status: 400,
                 ..row(422, INVALID, "format_unmet", INVALID, false, Warn)
             },

@@ -82,7 +82,7 @@ pub fn text(input: &str) -> Cow<'_, str> {
         {
             at = unquoted_end(input, from);
             masked.mask(from, at);
-        } else if let Some(value) = Value::after(input, word, end) {
+        } else if let Some(value) = SecretSpan::after(input, word, end) {
             at = masked.value(value);
         }
     }
@@ -109,7 +109,7 @@ impl<'a> Masked<'a> {
     }
 
     /// A value, or all of a list of them. Gives where that ends.
-    fn value(&mut self, mut value: Value) -> usize {
+    fn value(&mut self, mut value: SecretSpan) -> usize {
         loop {
             self.mask(value.from, value.to);
             match value.next(self.input) {
@@ -130,7 +130,7 @@ impl<'a> Masked<'a> {
 
 /// Where a value stands.
 #[derive(Clone, Copy)]
-struct Value {
+struct SecretSpan {
     from: usize,
     to: usize,
     quote: Option<Quote>,
@@ -147,7 +147,7 @@ struct Quote {
     escapes: usize,
 }
 
-impl Value {
+impl SecretSpan {
     /// What is assigned to this word, if that must not be shown.
     fn after(input: &str, word: &str, end: usize) -> Option<Self> {
         let rest = input.get(end..)?;

@@ -8,7 +8,7 @@ fn check(input: &str, expect: &str) {
 }
 
 #[test]
-fn secrets_in_free_text() {
+fn secrets_in_free_text_are_masked() {
     check(&format!("got {JWT}, expired"), "got ***, expired");
     check(&format!("Authorization: Bearer {JWT}"), "Authorization: Bearer ***");
     check("authorization: bearer abc123", "authorization: bearer ***");
@@ -58,7 +58,7 @@ fn harmless_text_is_left_alone() {
 }
 
 #[test]
-fn sensitive_names() {
+fn sensitive_names_are_recognised() {
     for name in ["accessToken", "refresh_token", "API-Key", "Authorization", "client_secret"] {
         assert!(is_sensitive(&plain(name)), "{name}");
     }
@@ -68,7 +68,7 @@ fn sensitive_names() {
 }
 
 #[test]
-fn tokens_in_addresses_and_cookies() {
+fn tokens_in_urls_and_cookies_are_masked() {
     check(&format!("user_01AB%3A%3A{JWT}"), "user_01AB%3A%3A***");
     check(&format!("user_01AB::{JWT}; path=/"), "user_01AB::***; path=/");
     check(&format!("GET /v1/{JWT}?x=1"), "GET /v1/***?x=1");
@@ -85,7 +85,7 @@ fn tokens_in_addresses_and_cookies() {
 }
 
 #[test]
-fn values_as_programs_show_them() {
+fn debug_output_of_secrets_is_masked() {
     check(r#"access_token: Some("a b")"#, r#"access_token: Some("***")"#);
     check("refresh_token: Some(\n    \"abc\",\n)", "refresh_token: Some(\n    \"***\",\n)");
     check(r#""x-api-key": String("abc")"#, r#""x-api-key": String("***")"#);
@@ -112,7 +112,7 @@ fn values_as_programs_show_them() {
 }
 
 #[test]
-fn a_part_of_a_token_is_not_shown_either() {
+fn partial_tokens_are_masked() {
     check(&format!("got {}…", &JWT[..JWT.len() / 2]), "got ***…");
     let long = format!("eyJ{}", "c2lt".repeat(10));
     check(&format!("claims {long}"), "claims ***");

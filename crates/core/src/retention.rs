@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_counts_as_the_time_that_was_measured() {
+    fn clock_jump_counts_as_the_measured_time() {
         for jump in [4 * DAY, 8 * DAY, 365 * DAY, 1 << 40] {
             assert_eq!(after(&[(NOW + jump, 60)]), NOW + 60);
             assert_eq!(after(&[(NOW + jump, 60), (NOW + jump + 60, 60)]), NOW + 120);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_passed_while_running_always_counts() {
+    fn running_time_always_counts() {
         assert_eq!(after(&[(NOW + 30 * DAY, 30 * DAY)]), NOW + 30 * DAY);
         let day = |n: u64| (NOW + 1000 * DAY + n * DAY, DAY);
         let looks: Vec<_> = (1..=4).map(day).collect();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_pause_counts_as_half_the_retention_once_the_clock_has_gone_on() {
+    fn long_pause_counts_as_half_the_retention() {
         for pause in [5 * DAY, 365 * DAY] {
             let day = |n: u64| (NOW + pause + n * DAY, if n == 0 { 0 } else { DAY });
             let looks: Vec<_> = (0..=3).map(day).collect();
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_after_a_long_pause_is_kept_as_long_as_anything_else() {
+    fn entries_after_a_long_pause_have_the_full_retention() {
         let day = |n: u64| (NOW + 30 * DAY + n * DAY, if n == 0 { 0 } else { DAY });
         let stored = clock(&[day(0)]).time;
         for days in 1..=9 {
@@ -165,7 +165,7 @@ mod tests {
 
     /// A machine whose clock has no battery starts in 1970 until it finds a network.
     #[test]
-    fn a_clock_that_goes_wrong_and_right_again_adds_nothing() {
+    fn temporary_wrong_clock_adds_no_time() {
         let start = |n: u64| [(60, 0), (NOW + n * 600, 60)];
         let looks: Vec<_> = (1..=50).flat_map(start).collect();
         assert_eq!(after(&looks), NOW + 50 * 600);

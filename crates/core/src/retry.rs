@@ -65,12 +65,12 @@ impl Backoff {
 
 /// The runs and retries of one leg.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Attempts {
+pub struct RunAttempts {
     runs: u32,
     retries: u32,
 }
 
-impl Attempts {
+impl RunAttempts {
     /// A leg that begins on a stream which is already open.
     pub const ON_OPEN_STREAM: Self = Self { runs: 1, retries: 0 };
 

@@ -32,7 +32,7 @@ fn jitter_moves_the_wait_between_half_and_whole() {
 }
 
 #[test]
-fn the_backends_word_counts_as_long_as_it_is_short() {
+fn short_retry_after_is_honoured() {
     let backoff = Backoff::default();
     assert_eq!(backoff.delay(0, 0.0, Some(ms(3000))), Some(ms(3000)));
     assert_eq!(backoff.delay(2, 1.0, Some(ms(10))), Some(ms(2000)));
@@ -49,7 +49,7 @@ fn large_numbers_do_not_overflow() {
 #[test]
 fn a_leg_takes_at_most_five_runs() {
     let patient = Backoff { retries: 10, ..Backoff::default() };
-    let mut attempts = Attempts::default();
+    let mut attempts = RunAttempts::default();
     attempts.begin_run();
     let mut retries = 0;
     while attempts.retry(&patient, 0.5, None).is_some() {
@@ -63,7 +63,7 @@ fn a_leg_takes_at_most_five_runs() {
 
 #[test]
 fn runs_for_other_reasons_leave_fewer_for_retries() {
-    let mut attempts = Attempts::ON_OPEN_STREAM;
+    let mut attempts = RunAttempts::ON_OPEN_STREAM;
     attempts.begin_run();
     attempts.begin_run();
     attempts.begin_run();
@@ -87,7 +87,7 @@ fn the_retries_of_a_conversation_do_not_multiply() {
 }
 
 #[test]
-fn a_minute_later_there_are_retries_again() {
+fn retries_are_available_again_after_a_minute() {
     let mut budget = RetryBudget::default();
     budget.failed(7, 2, Millis(1_000));
     budget.failed(7, 1, Millis(50_000));

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn no_control_character_beyond_ascii_is_left() {
+    fn non_ascii_control_characters_are_escaped() {
         let all: String = ('\u{80}'..=char::MAX).filter(|c| c.is_control()).collect();
         assert!(visible(&all).is_ascii());
     }

@@ -13,7 +13,7 @@ use std::{
 use ibeam_core::{
     error::{ErrorCode, TurnError},
     model::Effort,
-    models::{ModelList, Resolved, Unknown},
+    models::{ModelList, Resolved, UnknownName},
 };
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -63,7 +63,7 @@ pub struct Options {
     pub ttl: Duration,
     /// Where the last good list is kept, if anywhere.
     pub file: Option<PathBuf>,
-    pub unknown: Unknown,
+    pub unknown: UnknownName,
 }
 
 #[derive(Default)]
@@ -150,10 +150,10 @@ impl Catalog {
         let list = if self.may_be_outdated() { wait(self.refresh()).await.ok() } else { None };
         match (list, unknown) {
             (Some(list), _) => list.resolve_with(name, effort, unknown),
-            (None, Unknown::PassThrough) => {
+            (None, UnknownName::PassThrough) => {
                 ModelList::default().resolve_with(name, effort, unknown)
             }
-            (None, Unknown::Refuse) => Err(refusal),
+            (None, UnknownName::Refuse) => Err(refusal),
         }
     }
 

@@ -45,7 +45,7 @@ impl Backend {
             })
         });
         let ttl = Duration::from_secs(300);
-        Catalog::new(fetch, Options { ttl, file, unknown: Unknown::Refuse }, Tasks::new())
+        Catalog::new(fetch, Options { ttl, file, unknown: UnknownName::Refuse }, Tasks::new())
     }
 }
 
@@ -177,7 +177,7 @@ async fn an_unknown_name_is_worth_one_new_list() {
 async fn names_pass_through_where_that_is_wanted() {
     let backend = Backend::with(&["a"]);
     let mut catalog = backend.catalog(None);
-    Arc::get_mut(&mut catalog.inner).unwrap().options.unknown = Unknown::PassThrough;
+    Arc::get_mut(&mut catalog.inner).unwrap().options.unknown = UnknownName::PassThrough;
     assert_eq!(catalog.resolve("zz", None).await.unwrap().wire_id, "zz");
 }
 

@@ -10,7 +10,7 @@ use ibeam_core::{
     error::{ErrorCode, TurnError},
     model::{TurnRequest, Usage, UsageSource},
     models::Family,
-    tokens::{Cache, Calibration, Count, IMAGE_TOKENS, Measure, Sample, Vocabulary},
+    tokens::{Cache, Calibration, Count, IMAGE_TOKENS, Sample, TokenMeasure, Vocabulary},
     turn::Uncounted,
 };
 use parking_lot::Mutex;
@@ -38,7 +38,7 @@ const AT_ONCE: usize = 4;
 const LARGE_AT_ONCE: usize = 1;
 
 type TextKey = (Vocabulary, [u8; 32]);
-type RequestKey = (Measure, CountedBody);
+type RequestKey = (TokenMeasure, CountedBody);
 
 /// The SHA-256 of a body, as the dialect of its endpoint reads it: the same bytes say something
 /// else in another dialect, and have another number of tokens.
@@ -178,7 +178,7 @@ impl Drop for Lesson {
 }
 
 impl Known {
-    fn all<'a>(&self, texts: impl Iterator<Item = &'a str>, measure: Measure) -> Count {
+    fn all<'a>(&self, texts: impl Iterator<Item = &'a str>, measure: TokenMeasure) -> Count {
         self.all_while(texts, measure, || true).unwrap_or(Count::NONE)
     }
 
@@ -186,7 +186,7 @@ impl Known {
     fn all_while<'a>(
         &self,
         mut texts: impl Iterator<Item = &'a str>,
-        measure: Measure,
+        measure: TokenMeasure,
         wanted: impl Fn() -> bool,
     ) -> Option<Count> {
         let vocabulary = measure.vocabulary();

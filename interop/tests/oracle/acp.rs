@@ -25,24 +25,24 @@ use ibeam_core::{
     error::ErrorCode,
     model::{FinishReason, Image, ImageSource, UsageSource},
     peer::Remedy,
-    peer::acp::{Policy, Speaker},
-    peer::child::{Ask, Heard, HostAddress, Prompt, Ready, Speaker as _, ToChild},
+    peer::acp::{AcpSpeaker, ToolPolicy},
+    peer::child::{ChildEvent, ChildRequest, HostAddress, Prompt, Ready, Speaker as _, ToChild},
 };
 use secrecy::SecretString;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 /// Our speaker, and an agent that only has their types.
-struct Agent(Speaker);
+struct Agent(AcpSpeaker);
 
 impl Agent {
-    fn begin(ready: &Ready, ask: &Ask) -> Self {
-        let mut speaker = Speaker::new(Policy::default());
+    fn begin(ready: &Ready, ask: &ChildRequest) -> Self {
+        let mut speaker = AcpSpeaker::new(ToolPolicy::default());
         speaker.begin(ready, ask);
         Self(speaker)
     }
 
-    fn heard(&mut self) -> Vec<Heard> {
+    fn heard(&mut self) -> Vec<ChildEvent> {
         std::iter::from_fn(|| self.0.poll_heard()).collect()
     }
 
@@ -129,10 +129,10 @@ fn lost(ours: &Value, theirs: &Value) -> Option<String> {
     }
 }
 
-fn ask() -> Ask {
+fn ask() -> ChildRequest {
     let data = Bytes::from_static(&[0xff, 0xd8, 0xff]);
     let source = ImageSource::Inline { mime: "image/jpeg".to_owned(), data };
-    Ask {
+    ChildRequest {
         prompt: Prompt { text: "hello\n".to_owned(), images: vec![Image { source }] },
         model: "composer-2-fast".to_owned(),
         resume: None,
@@ -178,11 +178,11 @@ fn words(text: &str) -> ContentChunk {
 
 /// Opened, with the question asked.
 fn prompted() -> (Agent, RequestId) {
-    let mut agent = Agent::begin(&ready(true), &Ask { model: String::new(), ..ask() });
+    let mut agent = Agent::begin(&ready(true), &ChildRequest { model: String::new(), ..ask() });
     let (id, _) = agent.request::<NewSessionRequest>("session/new");
     agent.answer(id, Ok(NewSessionResponse::new("s1")));
     let (id, _) = agent.request::<PromptRequest>("session/prompt");
-    assert_eq!(agent.heard(), [Heard::Session("s1".to_owned())]);
+    assert_eq!(agent.heard(), [ChildEvent::Session("s1".to_owned())]);
     (agent, id)
 }
 
@@ -225,22 +225,22 @@ fn a_whole_run_is_understood_on_both_sides() {
     let usage = Usage::new(35, 30, 5).cached_read_tokens(20).thought_tokens(2);
     agent.answer(id, Ok(PromptResponse::new(StopReason::EndTurn).usage(usage)));
     let heard = agent.heard();
-    let [session, thought, text, Heard::Usage(usage), end] = &heard[..] else {
+    let [session, thought, text, ChildEvent::Usage(usage), end] = &heard[..] else {
         panic!("{heard:?}")
     };
-    assert_eq!(*session, Heard::Session("s1".to_owned()));
-    assert_eq!(*thought, Heard::Thought("hm".to_owned()));
-    assert_eq!(*text, Heard::Text("hi".to_owned()));
+    assert_eq!(*session, ChildEvent::Session("s1".to_owned()));
+    assert_eq!(*thought, ChildEvent::Thought("hm".to_owned()));
+    assert_eq!(*text, ChildEvent::Text("hi".to_owned()));
     assert_eq!((usage.input, usage.output, usage.cache_read), (30, 5, 20));
     assert_eq!((usage.reasoning, usage.source), (2, UsageSource::Backend));
-    assert_eq!(*end, Heard::Ended(FinishReason::Stop));
+    assert_eq!(*end, ChildEvent::Ended(FinishReason::Stop));
     assert!(matches!(agent.0.poll_send(), Some(ToChild::Release)));
     assert_eq!(agent.0.unknown(), 0);
 }
 
 #[test]
 fn a_conversation_is_loaded_or_lost() {
-    let resumed = Ask { resume: Some("s1".to_owned()), ..ask() };
+    let resumed = ChildRequest { resume: Some("s1".to_owned()), ..ask() };
     let mut agent = Agent::begin(&ready(true), &resumed);
     let (id, loaded) = agent.request::<LoadSessionRequest>("session/load");
     assert_eq!(&*loaded.session_id.0, "s1");
@@ -248,13 +248,13 @@ fn a_conversation_is_loaded_or_lost() {
     agent.update(SessionUpdate::AgentMessageChunk(words("history")));
     agent.answer(id, Ok(LoadSessionResponse::new().config_options(options())));
     agent.request::<SetSessionConfigOptionRequest>("session/set_config_option");
-    assert_eq!(agent.heard(), [Heard::Alive, Heard::Session("s1".to_owned())]);
+    assert_eq!(agent.heard(), [ChildEvent::Alive, ChildEvent::Session("s1".to_owned())]);
 
     let mut agent = Agent::begin(&ready(true), &resumed);
     let (id, _) = agent.request::<LoadSessionRequest>("session/load");
     agent.answer::<LoadSessionResponse>(id, Err(Error::session_not_found("s1")));
     let heard = agent.heard();
-    let [Heard::Failed(failure)] = &heard[..] else { panic!("{heard:?}") };
+    let [ChildEvent::Failed(failure)] = &heard[..] else { panic!("{heard:?}") };
     assert_eq!(failure.remedy, Remedy::FreshConversation);
 }
 
@@ -268,22 +268,22 @@ fn every_update_is_known() {
     let named = ToolCallUpdateFields::new().raw_input(hosted);
     let failed = ToolCallUpdateFields::new().status(ToolCallStatus::Failed);
     for (update, heard) in [
-        (SessionUpdate::ToolCall(shell), Heard::Did("execute: `ls`".to_owned())),
+        (SessionUpdate::ToolCall(shell), ChildEvent::Did("execute: `ls`".to_owned())),
         (
             SessionUpdate::ToolCallUpdate(ToolCallUpdate::new("a\n1", failed)),
-            Heard::Did("execute failed: `ls`".to_owned()),
+            ChildEvent::Did("execute failed: `ls`".to_owned()),
         ),
-        (SessionUpdate::ToolCall(mcp), Heard::Alive),
-        (SessionUpdate::ToolCallUpdate(ToolCallUpdate::new("b", named)), Heard::Announced),
-        (SessionUpdate::Plan(Plan::new(Vec::new())), Heard::Alive),
-        (SessionUpdate::CurrentModeUpdate(CurrentModeUpdate::new("ask")), Heard::Alive),
+        (SessionUpdate::ToolCall(mcp), ChildEvent::Alive),
+        (SessionUpdate::ToolCallUpdate(ToolCallUpdate::new("b", named)), ChildEvent::Announced),
+        (SessionUpdate::Plan(Plan::new(Vec::new())), ChildEvent::Alive),
+        (SessionUpdate::CurrentModeUpdate(CurrentModeUpdate::new("ask")), ChildEvent::Alive),
         (
             SessionUpdate::AvailableCommandsUpdate(AvailableCommandsUpdate::new(Vec::new())),
-            Heard::Alive,
+            ChildEvent::Alive,
         ),
         (
             SessionUpdate::SessionInfoUpdate(SessionInfoUpdate::new().title("x".to_owned())),
-            Heard::Alive,
+            ChildEvent::Alive,
         ),
     ] {
         agent.update(update.clone());
@@ -321,7 +321,7 @@ fn cancelling_is_a_notification_and_every_end_is_known() {
     assert_eq!(agent.permission(call), json!({"outcome": "cancelled"}));
     agent.answer(id, Ok(PromptResponse::new(StopReason::Cancelled)));
     let heard = agent.heard();
-    let Some(Heard::Failed(failure)) = heard.last() else { panic!("{heard:?}") };
+    let Some(ChildEvent::Failed(failure)) = heard.last() else { panic!("{heard:?}") };
     assert_eq!(failure.error.code, ErrorCode::Cancelled);
 
     for (reason, expected) in [
@@ -335,8 +335,8 @@ fn cancelling_is_a_notification_and_every_end_is_known() {
         agent.update(SessionUpdate::AgentMessageChunk(words("x")));
         agent.answer(id, Ok(PromptResponse::new(reason)));
         let failed = match agent.heard().pop() {
-            Some(Heard::Failed(failure)) => Some(failure.error.code),
-            Some(Heard::Ended(_)) => None,
+            Some(ChildEvent::Failed(failure)) => Some(failure.error.code),
+            Some(ChildEvent::Ended(_)) => None,
             other => panic!("{other:?}"),
         };
         assert_eq!(failed, expected, "{reason:?}");

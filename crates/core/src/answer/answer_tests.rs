@@ -1,8 +1,8 @@
 use super::*;
 
 #[test]
-fn an_answer_without_end_is_told_and_not_kept() {
-    let mut answer = Answer::default();
+fn endless_answer_is_passed_on_but_not_stored() {
+    let mut answer = TurnAnswer::default();
     let piece = "ä".repeat(KEPT / 8 + 1);
     for _ in 0..16 {
         answer.text(piece.clone());
@@ -19,9 +19,9 @@ fn an_answer_without_end_is_told_and_not_kept() {
 }
 
 #[test]
-fn a_long_text_is_several_events() {
+fn long_text_is_split_into_several_events() {
     let long = "\u{1}ä".repeat(EVENT_TEXT);
-    let mut answer = Answer::default();
+    let mut answer = TurnAnswer::default();
     answer.started();
     answer.text(long.clone());
     let id = CallId::sanitised("call_1");

@@ -11,7 +11,7 @@ use crate::{
 };
 
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct TokenCounts {
     /// Output that earlier legs of this run were told, and how much of it was reasoning.
     earlier: u64,
     earlier_reasoning: u64,
@@ -31,7 +31,7 @@ struct Context {
     output: u64,
 }
 
-impl Counts {
+impl TokenCounts {
     pub(crate) fn output_tokens(&mut self, tokens: i32) {
         self.output += u64::try_from(tokens).unwrap_or(0);
     }

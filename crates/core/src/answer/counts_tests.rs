@@ -5,11 +5,11 @@ fn ended(input: u64, output: u64) -> RunTokens {
 }
 
 /// Ends the leg as a client would be told.
-fn tell(counts: &mut Counts) -> Usage {
+fn tell(counts: &mut TokenCounts) -> Usage {
     tell_thoughts(counts, 0, 0)
 }
 
-fn tell_thoughts(counts: &mut Counts, thoughts: usize, bytes: usize) -> Usage {
+fn tell_thoughts(counts: &mut TokenCounts, thoughts: usize, bytes: usize) -> Usage {
     let usage = counts.usage(thoughts, bytes).expect("nothing was counted");
     counts.note_told(usage.output, usage.reasoning);
     *counts = counts.next_leg();
@@ -17,8 +17,8 @@ fn tell_thoughts(counts: &mut Counts, thoughts: usize, bytes: usize) -> Usage {
 }
 
 #[test]
-fn the_outputs_of_legs_add_up_to_the_runs() {
-    let mut counts = Counts::default();
+fn output_of_the_legs_adds_up_to_the_output_of_the_run() {
+    let mut counts = TokenCounts::default();
     counts.output_tokens(30);
     counts.context_tokens(130);
     let first = tell(&mut counts);
@@ -39,8 +39,8 @@ fn the_outputs_of_legs_add_up_to_the_runs() {
 }
 
 #[test]
-fn what_an_estimate_told_is_not_told_again() {
-    let mut counts = Counts::default();
+fn estimated_output_is_not_reported_twice() {
+    let mut counts = TokenCounts::default();
     assert_eq!(counts.usage(0, 0), None, "nobody counted");
     counts.note_told(20, 0);
     counts = counts.next_leg();
@@ -49,8 +49,8 @@ fn what_an_estimate_told_is_not_told_again() {
 }
 
 #[test]
-fn a_backend_that_counts_since_the_last_results_is_believed() {
-    let mut counts = Counts::default();
+fn backend_counts_since_the_last_results_are_used() {
+    let mut counts = TokenCounts::default();
     counts.note_told(300, 0);
     counts = counts.next_leg();
     counts.output_tokens(40);
@@ -59,8 +59,8 @@ fn a_backend_that_counts_since_the_last_results_is_believed() {
 }
 
 #[test]
-fn a_prompt_has_its_cached_part_in_it() {
-    let mut counts = Counts::default();
+fn input_includes_the_cached_tokens() {
+    let mut counts = TokenCounts::default();
     let cached =
         |input| RunTokens { cache_read: Some(60), cache_write: Some(5), ..ended(input, 1) };
     counts.run_ended(cached(100));
@@ -72,8 +72,8 @@ fn a_prompt_has_its_cached_part_in_it() {
 }
 
 #[test]
-fn what_is_not_said_comes_from_the_running_counters() {
-    let mut counts = Counts::default();
+fn missing_totals_come_from_the_running_counters() {
+    let mut counts = TokenCounts::default();
     counts.output_tokens(7);
     counts.context_tokens(50);
     counts.output_tokens(3);
@@ -88,14 +88,14 @@ fn what_is_not_said_comes_from_the_running_counters() {
 
 #[test]
 fn reasoning_is_part_of_the_output() {
-    let mut counts = Counts::default();
+    let mut counts = TokenCounts::default();
     counts.run_ended(RunTokens { reasoning: Some(90), ..ended(10, 50) });
     assert_eq!(counts.usage(0, 0).unwrap().reasoning, 50);
 }
 
 #[test]
-fn a_context_of_an_earlier_leg_says_nothing() {
-    let mut counts = Counts::default();
+fn context_size_of_an_earlier_leg_is_ignored() {
+    let mut counts = TokenCounts::default();
     counts.output_tokens(10);
     counts.context_tokens(100);
     tell(&mut counts);
@@ -105,14 +105,14 @@ fn a_context_of_an_earlier_leg_says_nothing() {
 }
 
 #[test]
-fn reasoning_is_told_where_it_was_delivered() {
+fn reasoning_tokens_belong_to_the_leg_that_showed_them() {
     let run = RunTokens { reasoning: Some(20), ..ended(300, 50) };
-    let first = |counts: &mut Counts| {
+    let first = |counts: &mut TokenCounts| {
         counts.output_tokens(30);
         counts.context_tokens(130);
         tell_thoughts(counts, 100, 200)
     };
-    let mut counts = Counts::default();
+    let mut counts = TokenCounts::default();
     assert_eq!(first(&mut counts).reasoning, 15, "half of what was said");
     counts.run_ended(run);
     let last = counts.usage(0, 80).unwrap();
@@ -120,7 +120,7 @@ fn reasoning_is_told_where_it_was_delivered() {
     let last = counts.usage(10, 80).unwrap();
     assert_eq!((last.output, last.reasoning), (20, 5), "the rest of the run's");
     // What a backend counts and does not show belongs to the only leg there is.
-    let mut counts = Counts::default();
+    let mut counts = TokenCounts::default();
     counts.run_ended(run);
     assert_eq!(counts.usage(0, 80).unwrap().reasoning, 20);
 }

@@ -6,22 +6,22 @@ use std::collections::VecDeque;
 
 mod counts;
 
-use self::counts::Counts;
+use self::counts::TokenCounts;
 use crate::{
     error::TurnError,
-    guard::{Piece, ThinkTags},
+    guard::{ThinkPiece, ThinkTags},
     model::{FinishReason, TerminalGuard, TurnEvent, Usage, UsageSource, ids::CallId},
     peer::RunTokens,
     tokens::Sample,
 };
 
 #[derive(Debug, Default)]
-pub(crate) struct Answer {
+pub(crate) struct TurnAnswer {
     events: VecDeque<TurnEvent>,
     guard: TerminalGuard,
     tags: ThinkTags,
     /// Scratch for the tag splitter, kept to spare an allocation per delta.
-    pieces: Vec<Piece>,
+    pieces: Vec<ThinkPiece>,
     started: bool,
     text: bool,
     calls: bool,
@@ -50,7 +50,7 @@ pub(crate) struct Answer {
     told: String,
     /// The leg that just ended, for counting.
     last: Option<Produced>,
-    counts: Counts,
+    counts: TokenCounts,
 }
 
 /// What the model produced in one leg.
@@ -73,7 +73,7 @@ const EVENT_TEXT: usize = 64 * 1024;
 /// How much of what earlier legs said is remembered.
 const TOLD: usize = 64 << 10;
 
-impl Answer {
+impl TurnAnswer {
     /// The next event of this leg; none after its ending.
     pub(crate) fn pop(&mut self) -> Option<TurnEvent> {
         if self.taken {
@@ -187,7 +187,7 @@ impl Answer {
     pub(crate) fn reasoning(&mut self, delta: String) {
         if !delta.is_empty() {
             self.flush_tags();
-            self.push_piece(Piece::Reasoning(delta));
+            self.push_piece(ThinkPiece::Reasoning(delta));
         }
     }
 
@@ -249,7 +249,7 @@ impl Answer {
 
     /// The backend starts from the beginning, and so do its counters.
     pub(crate) fn new_run(&mut self) {
-        self.counts = Counts::default();
+        self.counts = TokenCounts::default();
     }
 
     /// The leg that just ended was told to be so many tokens of output.
@@ -363,25 +363,25 @@ impl Answer {
         self.pieces = pieces;
     }
 
-    fn push_pieces(&mut self, pieces: &mut Vec<Piece>) {
+    fn push_pieces(&mut self, pieces: &mut Vec<ThinkPiece>) {
         for piece in pieces.drain(..) {
             self.push_piece(piece);
         }
     }
 
-    fn push_piece(&mut self, piece: Piece) {
-        if let (Piece::Text(text), Some(held)) = (&piece, &mut self.held) {
+    fn push_piece(&mut self, piece: ThinkPiece) {
+        if let (ThinkPiece::Text(text), Some(held)) = (&piece, &mut self.held) {
             held.push_str(text);
             return;
         }
         self.visible += 1;
         match piece {
-            Piece::Text(text) => {
+            ThinkPiece::Text(text) => {
                 self.text = true;
                 self.longer |= !keep(&mut self.words, &text);
                 self.push_split(text, TurnEvent::Text);
             }
-            Piece::Reasoning(text) => {
+            ThinkPiece::Reasoning(text) => {
                 self.longer |= !keep(&mut self.thoughts, &text);
                 self.push_split(text, TurnEvent::Reasoning);
             }

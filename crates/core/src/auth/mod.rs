@@ -41,7 +41,7 @@ impl fmt::Debug for AuthRequest {
 
 /// What came of it.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum AuthOutcome {
     Answer {
         status: u16,
         body: Bytes,
@@ -52,7 +52,7 @@ pub enum Outcome {
 }
 
 /// The body may hold tokens.
-impl fmt::Debug for Outcome {
+impl fmt::Debug for AuthOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Answer { status, .. } => write!(f, "Answer({status})"),
@@ -112,14 +112,17 @@ mod tests {
     }
 
     #[test]
-    fn nothing_secret_is_shown() {
+    fn debug_output_has_no_secrets() {
         let request = AuthRequest {
             body: Some(SecretString::from("hidden")),
             path: SecretString::from("/auth/poll?verifier=hidden"),
             bearer: Some(SecretString::from("hidden")),
         };
-        let answer =
-            Outcome::Answer { status: 200, body: Bytes::from_static(b"hidden"), retry_after: None };
+        let answer = AuthOutcome::Answer {
+            status: 200,
+            body: Bytes::from_static(b"hidden"),
+            retry_after: None,
+        };
         assert!(!format!("{request:?} {answer:?}").contains("hidden"));
     }
 }

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_known_vector() {
+    fn challenge_matches_the_known_vector() {
         assert_eq!(challenge(&"A".repeat(43)), "DwBzhbb51LfusnSGBa_hqYSgo7-j8BTQnip4TOnlzRo");
         let login = Login::new([0; 32], [0; 16]);
         assert_eq!(login.verifier.expose_secret(), "A".repeat(43));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{AuthRequest, Grant, Outcome, field, pkce::Login, words};
+use super::{AuthOutcome, AuthRequest, Grant, field, pkce::Login, words};
 use crate::model::Millis;
 
 /// The first wait; each further one is a fifth longer.
@@ -16,7 +16,7 @@ const FAULTS: u32 = 3;
 
 /// What to do next.
 #[derive(Debug)]
-pub enum Step {
+pub enum PollStep {
     /// Come back then.
     Wait(Millis),
     /// Send this, and pass the outcome to [`Poll::on_outcome`].
@@ -67,12 +67,12 @@ impl Poll {
         }
     }
 
-    pub fn step(&mut self, now: Millis) -> Step {
+    pub fn step(&mut self, now: Millis) -> PollStep {
         if let Some(ended) = &self.ended {
-            return Step::Done(ended.clone());
+            return PollStep::Done(ended.clone());
         }
         if self.asking {
-            return Step::Wait(self.deadline);
+            return PollStep::Wait(self.deadline);
         }
         let over = self.next > self.deadline && now > self.deadline;
         if self.asked >= ATTEMPTS || over {
@@ -81,15 +81,15 @@ impl Poll {
         if now < self.next {
             // The service may ask for a wait that is longer than the time that is left.
             let too_late = self.deadline + Duration::from_millis(1);
-            return Step::Wait(self.next.min(too_late));
+            return PollStep::Wait(self.next.min(too_late));
         }
         self.asking = true;
         self.asked += 1;
-        Step::Ask(AuthRequest { body: None, path: self.login.poll_path(), bearer: None })
+        PollStep::Ask(AuthRequest { body: None, path: self.login.poll_path(), bearer: None })
     }
 
-    /// The answer to what [`Step::Ask`] asked.
-    pub fn on_outcome(&mut self, outcome: &Outcome, now: Millis) {
+    /// The answer to what [`PollStep::Ask`] asked.
+    pub fn on_outcome(&mut self, outcome: &AuthOutcome, now: Millis) {
         if self.ended.is_some() {
             return;
         }
@@ -98,25 +98,25 @@ impl Poll {
         let left = Some(self.time_left(now)).filter(|left| !left.is_zero());
         let mut wait = pause(self.asked).min(left.unwrap_or(LONGEST));
         let fault = match outcome {
-            Outcome::Answer { status: 404, .. } => None,
-            Outcome::Answer { status: 200, body, .. } => match grant(body) {
+            AuthOutcome::Answer { status: 404, .. } => None,
+            AuthOutcome::Answer { status: 200, body, .. } => match grant(body) {
                 Some(grant) => {
                     self.ended = Some(Ok(Box::new(grant)));
                     return;
                 }
                 None => Some("an answer without tokens".to_owned()),
             },
-            Outcome::Answer { status: 403, body, .. } => {
+            AuthOutcome::Answer { status: 403, body, .. } => {
                 let why = words(body).unwrap_or_else(|| "no reason was given".to_owned());
                 self.ended = Some(Err(PollError::Refused(why)));
                 return;
             }
-            Outcome::Answer { status, body, retry_after } => {
+            AuthOutcome::Answer { status, body, retry_after } => {
                 wait = wait.max(retry_after.unwrap_or_default());
                 let words = words(body).map_or_else(String::new, |words| format!(" ({words})"));
                 Some(format!("HTTP status {status}{words}"))
             }
-            Outcome::Unreachable(why) => Some(why.clone()),
+            AuthOutcome::Unreachable(why) => Some(why.clone()),
         };
         self.faults = if fault.is_some() { self.faults + 1 } else { 0 };
         match fault {
@@ -138,9 +138,9 @@ impl Poll {
         self.deadline.since(now)
     }
 
-    fn end(&mut self, how: Result<Box<Grant>, PollError>) -> Step {
+    fn end(&mut self, how: Result<Box<Grant>, PollError>) -> PollStep {
         self.ended = Some(how.clone());
-        Step::Done(how)
+        PollStep::Done(how)
     }
 }
 

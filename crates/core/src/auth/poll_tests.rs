@@ -22,31 +22,31 @@ impl Bench {
     fn until_asked(&mut self) -> Option<AuthRequest> {
         loop {
             match self.poll.step(self.now) {
-                Step::Wait(until) => {
+                PollStep::Wait(until) => {
                     assert!(until > self.now, "waiting takes time");
                     self.now = until;
                 }
-                Step::Ask(request) => return Some(request),
-                Step::Done(_) => return None,
+                PollStep::Ask(request) => return Some(request),
+                PollStep::Done(_) => return None,
             }
         }
     }
 
     fn tell(&mut self, status: u16, body: &str) {
         let body = Bytes::from(body.to_owned());
-        self.poll.on_outcome(&Outcome::Answer { status, body, retry_after: None }, self.now);
+        self.poll.on_outcome(&AuthOutcome::Answer { status, body, retry_after: None }, self.now);
     }
 
     /// The service is too busy to answer, and says for how long.
     fn busy(&mut self, status: u16, seconds: u64) {
         let retry_after = Some(Duration::from_secs(seconds));
-        let busy = Outcome::Answer { status, body: Bytes::new(), retry_after };
+        let busy = AuthOutcome::Answer { status, body: Bytes::new(), retry_after };
         self.poll.on_outcome(&busy, self.now);
     }
 
     fn end(&mut self) -> Result<Box<Grant>, PollError> {
         match self.poll.step(self.now) {
-            Step::Done(how) => how,
+            PollStep::Done(how) => how,
             other => panic!("{other:?}"),
         }
     }
@@ -73,7 +73,7 @@ fn poll_sends_the_verifier_and_returns_the_tokens() {
 }
 
 #[test]
-fn waits_grow_by_a_fifth_up_to_ten_seconds() {
+fn poll_interval_grows_by_a_fifth_up_to_ten_seconds() {
     let mut bench = Bench::new();
     let mut waits = Vec::new();
     for _ in 0..20 {
@@ -103,7 +103,7 @@ fn poll_ends_without_a_sign_in() {
 }
 
 #[test]
-fn slow_answers_do_not_make_it_longer() {
+fn slow_answers_do_not_extend_the_poll() {
     let mut bench = Bench::new();
     let deadline = bench.now + bench.poll.time_left(bench.now);
     let mut asked = 0;
@@ -118,7 +118,7 @@ fn slow_answers_do_not_make_it_longer() {
 }
 
 #[test]
-fn a_shorter_limit_ends_it_earlier() {
+fn shorter_limit_ends_the_poll_earlier() {
     let mut bench = Bench::within(Duration::from_secs(10));
     let began = bench.now;
     assert_eq!(bench.poll.time_left(bench.now), Duration::from_secs(10));
@@ -148,7 +148,7 @@ fn last_poll_happens_at_the_deadline_even_if_late() {
 }
 
 #[test]
-fn tokens_at_the_last_moment_still_count() {
+fn tokens_after_the_deadline_are_accepted() {
     let mut bench = Bench::within(Duration::from_secs(2));
     bench.until_asked().unwrap();
     bench.now = bench.now + Duration::from_secs(20);
@@ -193,7 +193,7 @@ fn three_consecutive_errors_end_the_poll() {
         |bench| bench.tell(200, "{}"),
         |bench| bench.tell(200, r#"{"accessToken":""}"#),
         |bench| bench.tell(200, r#"{"accessToken":"two words","refreshToken":"x"}"#),
-        |bench| bench.poll.on_outcome(&Outcome::Unreachable("no route".into()), bench.now),
+        |bench| bench.poll.on_outcome(&AuthOutcome::Unreachable("no route".into()), bench.now),
     ];
     for fault in faults {
         let mut bench = Bench::new();
@@ -238,7 +238,7 @@ fn the_service_may_ask_for_a_longer_wait() {
 }
 
 #[test]
-fn a_wait_beyond_the_end_ends_in_time() {
+fn requested_wait_does_not_extend_the_poll() {
     let mut bench = Bench::within(Duration::from_secs(60));
     let began = bench.now;
     bench.until_asked().unwrap();
@@ -258,9 +258,9 @@ fn cancelling_is_final() {
 }
 
 #[test]
-fn one_question_at_a_time() {
+fn only_one_poll_request_runs_at_a_time() {
     let mut bench = Bench::new();
     bench.until_asked().unwrap();
     let later = bench.now + Duration::from_secs(3);
-    assert!(matches!(bench.poll.step(later), Step::Wait(_)));
+    assert!(matches!(bench.poll.step(later), PollStep::Wait(_)));
 }

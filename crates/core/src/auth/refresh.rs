@@ -6,7 +6,7 @@ use std::time::Duration;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 
-use super::{AuthRequest, Grant, Outcome, field, words};
+use super::{AuthOutcome, AuthRequest, Grant, field, words};
 use crate::{model::Millis, retry::Backoff};
 
 /// The public id of Cursor's own app, which the OAuth form carries.
@@ -30,7 +30,7 @@ pub enum Proof {
 
 /// How it may be asked for, in the order of asking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum RefreshForm {
     /// `/auth/exchange_user_api_key`, which takes refresh tokens, too.
     Exchange,
     /// `/auth/refresh`.
@@ -41,7 +41,7 @@ enum Form {
 
 /// What to do next.
 #[derive(Debug)]
-pub enum Step {
+pub enum RefreshStep {
     /// Come back then.
     Wait(Millis),
     /// Send this, and pass the outcome to [`Refresh::on_outcome`].
@@ -69,9 +69,9 @@ fn told(words: &Option<String>) -> String {
 pub struct Refresh {
     proof: Proof,
     /// Forms that were not refused, and what is left of them in this round.
-    forms: Vec<Form>,
-    left: std::vec::IntoIter<Form>,
-    asking: Option<Form>,
+    forms: Vec<RefreshForm>,
+    left: std::vec::IntoIter<RefreshForm>,
+    asking: Option<RefreshForm>,
     round: u32,
     jitter: f64,
     began: Option<Millis>,
@@ -84,7 +84,7 @@ pub struct Refresh {
 }
 
 /// What an answer says.
-enum Verdict {
+enum RefreshVerdict {
     Granted(Grant),
     /// Dead, whatever the other forms would say.
     SignedOut,
@@ -104,8 +104,10 @@ impl Refresh {
     #[must_use]
     pub fn new(proof: Proof, jitter: f64) -> Self {
         let forms = match proof {
-            Proof::RefreshToken(_) => vec![Form::Exchange, Form::Refresh, Form::OAuth],
-            Proof::ApiKey(_) => vec![Form::Exchange],
+            Proof::RefreshToken(_) => {
+                vec![RefreshForm::Exchange, RefreshForm::Refresh, RefreshForm::OAuth]
+            }
+            Proof::ApiKey(_) => vec![RefreshForm::Exchange],
         };
         Self {
             left: forms.clone().into_iter(),
@@ -123,9 +125,9 @@ impl Refresh {
         }
     }
 
-    pub fn step(&mut self, now: Millis) -> Step {
+    pub fn step(&mut self, now: Millis) -> RefreshStep {
         if let Some(ended) = &self.ended {
-            return Step::Done(ended.clone());
+            return RefreshStep::Done(ended.clone());
         }
         let began = *self.began.get_or_insert(now);
         if now >= began + LIMIT {
@@ -133,7 +135,7 @@ impl Refresh {
             return self.step(now);
         }
         match self.until {
-            Some(until) if now < until => return Step::Wait(until),
+            Some(until) if now < until => return RefreshStep::Wait(until),
             Some(_) => {
                 self.until = None;
                 self.left = self.forms.clone().into_iter();
@@ -144,7 +146,7 @@ impl Refresh {
         match form {
             Some(form) => {
                 self.asking = Some(form);
-                Step::Ask(self.request(form))
+                RefreshStep::Ask(self.request(form))
             }
             None => {
                 self.end_round(None, now);
@@ -153,25 +155,25 @@ impl Refresh {
         }
     }
 
-    /// The answer to what [`Step::Ask`] asked.
-    pub fn on_outcome(&mut self, outcome: &Outcome, now: Millis) {
+    /// The answer to what [`RefreshStep::Ask`] asked.
+    pub fn on_outcome(&mut self, outcome: &AuthOutcome, now: Millis) {
         let Some(form) = self.asking.take() else { return };
         match judge(form, outcome) {
-            Verdict::Granted(grant) => self.ended = Some(Ok(Box::new(grant))),
-            Verdict::SignedOut => self.sign_out(),
-            Verdict::Refused => {
-                if let Outcome::Answer { body, .. } = outcome {
+            RefreshVerdict::Granted(grant) => self.ended = Some(Ok(Box::new(grant))),
+            RefreshVerdict::SignedOut => self.sign_out(),
+            RefreshVerdict::Refused => {
+                if let AuthOutcome::Answer { body, .. } = outcome {
                     self.refusal = words(body).or_else(|| self.refusal.take());
                 }
                 self.refused = true;
                 self.strike(form);
             }
-            Verdict::Gone(fault) => {
+            RefreshVerdict::Gone(fault) => {
                 self.fault = fault;
                 self.strike(form);
             }
-            Verdict::Fault(fault) => self.fault = fault,
-            Verdict::Later(fault, wait) => {
+            RefreshVerdict::Fault(fault) => self.fault = fault,
+            RefreshVerdict::Later(fault, wait) => {
                 self.fault = fault;
                 self.end_round(wait, now);
             }
@@ -179,7 +181,7 @@ impl Refresh {
     }
 
     /// This form is not asked again. Without another one, what they said decides.
-    fn strike(&mut self, form: Form) {
+    fn strike(&mut self, form: RefreshForm) {
         self.forms.retain(|other| *other != form);
         if !self.forms.is_empty() {
             return;
@@ -207,7 +209,7 @@ impl Refresh {
         }
     }
 
-    fn request(&self, form: Form) -> AuthRequest {
+    fn request(&self, form: RefreshForm) -> AuthRequest {
         let (Proof::RefreshToken(proof) | Proof::ApiKey(proof)) = &self.proof;
         let bearer = |path: &str| AuthRequest {
             body: Some(SecretString::from("{}")),
@@ -215,9 +217,9 @@ impl Refresh {
             bearer: Some(proof.clone()),
         };
         match form {
-            Form::Exchange => bearer("/auth/exchange_user_api_key"),
-            Form::Refresh => bearer("/auth/refresh"),
-            Form::OAuth => {
+            RefreshForm::Exchange => bearer("/auth/exchange_user_api_key"),
+            RefreshForm::Refresh => bearer("/auth/refresh"),
+            RefreshForm::OAuth => {
                 let body = json!({
                     "grant_type": "refresh_token",
                     "client_id": CLIENT_ID,
@@ -233,10 +235,10 @@ impl Refresh {
     }
 }
 
-fn judge(form: Form, outcome: &Outcome) -> Verdict {
+fn judge(form: RefreshForm, outcome: &AuthOutcome) -> RefreshVerdict {
     let (status, body, retry_after) = match outcome {
-        Outcome::Unreachable(why) => return Verdict::Later(why.clone(), None),
-        Outcome::Answer { status, body, retry_after } => (*status, body, *retry_after),
+        AuthOutcome::Unreachable(why) => return RefreshVerdict::Later(why.clone(), None),
+        AuthOutcome::Answer { status, body, retry_after } => (*status, body, *retry_after),
     };
     let said = || {
         let words = words(body).map_or_else(String::new, |words| format!(" ({words})"));
@@ -245,36 +247,39 @@ fn judge(form: Form, outcome: &Outcome) -> Verdict {
     match status {
         200..=299 => granted(form, body),
         400 | 401 | 403 | 422 => match serde_json::from_slice::<Value>(body) {
-            Ok(body) if should_log_out(&body) => Verdict::SignedOut,
+            Ok(body) if should_log_out(&body) => RefreshVerdict::SignedOut,
             // A page of text: a proxy in between does not judge the sign-in.
-            Err(_) if status == 403 && !body.is_empty() => Verdict::Fault(said()),
-            _ => Verdict::Refused,
+            Err(_) if status == 403 && !body.is_empty() => RefreshVerdict::Fault(said()),
+            _ => RefreshVerdict::Refused,
         },
-        404 | 405 | 410 | 501 => Verdict::Gone(said()),
-        429 => Verdict::Later(said(), retry_after),
-        _ => Verdict::Fault(said()),
+        404 | 405 | 410 | 501 => RefreshVerdict::Gone(said()),
+        429 => RefreshVerdict::Later(said(), retry_after),
+        _ => RefreshVerdict::Fault(said()),
     }
 }
 
-fn granted(form: Form, body: &[u8]) -> Verdict {
+fn granted(form: RefreshForm, body: &[u8]) -> RefreshVerdict {
     let Ok(body) = serde_json::from_slice::<Value>(body) else {
-        return Verdict::Fault(
+        return RefreshVerdict::Fault(
             "Cursor's sign-in service sent an answer that is not \
                                JSON"
                 .to_owned(),
         );
     };
     if should_log_out(&body) {
-        return Verdict::SignedOut;
+        return RefreshVerdict::SignedOut;
     }
     // Each form has its own spelling; either is taken from any of them.
     let either = |one, two| field(&body, one).or_else(|| field(&body, two));
     match either("accessToken", "access_token") {
-        Some(access) => {
-            Verdict::Granted(Grant { access, refresh: either("refreshToken", "refresh_token") })
+        Some(access) => RefreshVerdict::Granted(Grant {
+            access,
+            refresh: either("refreshToken", "refresh_token"),
+        }),
+        None if form == RefreshForm::OAuth && body.get("access_token").is_some() => {
+            RefreshVerdict::SignedOut
         }
-        None if form == Form::OAuth && body.get("access_token").is_some() => Verdict::SignedOut,
-        None => Verdict::Fault(
+        None => RefreshVerdict::Fault(
             "Cursor's sign-in service sent an answer without a \
                                 token"
                 .to_owned(),

@@ -23,15 +23,15 @@ impl Bench {
     fn ask(&mut self) -> AuthRequest {
         loop {
             match self.refresh.step(self.now) {
-                Step::Wait(until) => {
+                RefreshStep::Wait(until) => {
                     assert!(until > self.now);
                     self.now = until;
                 }
-                Step::Ask(request) => {
+                RefreshStep::Ask(request) => {
                     self.asked.push(request.path.expose_secret().to_owned());
                     return request;
                 }
-                Step::Done(how) => panic!("{how:?}"),
+                RefreshStep::Done(how) => panic!("{how:?}"),
             }
         }
     }
@@ -39,24 +39,24 @@ impl Bench {
     fn answer(&mut self, status: u16, body: &str) {
         self.ask();
         let body = Bytes::from(body.to_owned());
-        self.refresh.on_outcome(&Outcome::Answer { status, body, retry_after: None }, self.now);
+        self.refresh.on_outcome(&AuthOutcome::Answer { status, body, retry_after: None }, self.now);
     }
 
     fn unreachable(&mut self) {
         self.ask();
-        self.refresh.on_outcome(&Outcome::Unreachable("no route".into()), self.now);
+        self.refresh.on_outcome(&AuthOutcome::Unreachable("no route".into()), self.now);
     }
 
     fn end(&mut self) -> Result<Box<Grant>, RefreshError> {
         match self.refresh.step(self.now) {
-            Step::Done(how) => how,
+            RefreshStep::Done(how) => how,
             other => panic!("{other:?}"),
         }
     }
 }
 
 #[test]
-fn each_form_has_its_own_shape() {
+fn each_form_sends_its_own_request() {
     let mut bench = Bench::new();
     let exchange = bench.ask();
     assert_eq!(exchange.bearer.unwrap().expose_secret(), "old");
@@ -77,7 +77,7 @@ fn each_form_has_its_own_shape() {
 }
 
 #[test]
-fn the_first_form_that_gives_tokens_is_enough() {
+fn first_form_with_tokens_ends_the_refresh() {
     let mut bench = Bench::new();
     bench.answer(200, TOKENS);
     let grant = bench.end().unwrap();
@@ -153,7 +153,7 @@ fn server_errors_are_not_rejections() {
 }
 
 #[test]
-fn a_form_that_refused_is_not_asked_again() {
+fn refused_form_is_not_tried_again() {
     let mut bench = Bench::new();
     bench.answer(401, "");
     bench.answer(503, "");
@@ -181,12 +181,12 @@ fn unreachable_service_is_not_tried_with_other_forms() {
 }
 
 #[test]
-fn a_wait_is_honoured_unless_it_is_too_long() {
+fn retry_after_is_honoured_unless_too_long() {
     for (seconds, waits) in [(9, true), (3600, false)] {
         let mut bench = Bench::new();
         bench.ask();
         let retry_after = Some(Duration::from_secs(seconds));
-        let busy = Outcome::Answer { status: 429, body: Bytes::new(), retry_after };
+        let busy = AuthOutcome::Answer { status: 429, body: Bytes::new(), retry_after };
         bench.refresh.on_outcome(&busy, bench.now);
         if waits {
             bench.ask();
@@ -232,7 +232,7 @@ fn connection_loss_between_two_forms() {
 }
 
 #[test]
-fn a_refresh_token_is_replaced_where_the_answer_has_one() {
+fn refresh_token_is_replaced_if_the_answer_has_one() {
     for (body, next) in [
         (r#"{"accessToken":"new","refreshToken":"next"}"#, Some("next")),
         // The same token for both, as some answers have it.
@@ -252,7 +252,7 @@ fn a_refresh_token_is_replaced_where_the_answer_has_one() {
 }
 
 #[test]
-fn a_key_is_only_exchanged() {
+fn api_key_is_only_exchanged() {
     let key = || Proof::ApiKey(SecretString::from("crsr_x"));
     let mut bench = Bench::with(key());
     let request = bench.ask();
@@ -276,9 +276,9 @@ fn a_key_is_only_exchanged() {
 #[test]
 fn unexpected_answer_is_ignored() {
     let mut bench = Bench::new();
-    bench.refresh.on_outcome(&Outcome::Unreachable("early".into()), Millis(0));
+    bench.refresh.on_outcome(&AuthOutcome::Unreachable("early".into()), Millis(0));
     bench.answer(200, TOKENS);
-    bench.refresh.on_outcome(&Outcome::Unreachable("late".into()), Millis(0));
+    bench.refresh.on_outcome(&AuthOutcome::Unreachable("late".into()), Millis(0));
     assert!(bench.end().is_ok());
 }
 
@@ -286,7 +286,7 @@ fn unexpected_answer_is_ignored() {
 fn tokens_invalid_in_a_header_are_ignored() {
     let mut bench = Bench::new();
     bench.answer(200, r#"{"accessToken":"two words","refreshToken":"x"}"#);
-    assert!(matches!(bench.refresh.step(bench.now), Step::Ask(_)));
+    assert!(matches!(bench.refresh.step(bench.now), RefreshStep::Ask(_)));
 }
 
 #[test]
@@ -317,18 +317,18 @@ fn hanging_service_times_out() {
     };
     // It takes the request and never answers.
     let mut bench = Bench::new();
-    while let Step::Ask(_) | Step::Wait(_) = bench.refresh.step(bench.now) {
+    while let RefreshStep::Ask(_) | RefreshStep::Wait(_) = bench.refresh.step(bench.now) {
         hang(&mut bench);
-        bench.refresh.on_outcome(&Outcome::Unreachable("no answer in time".into()), bench.now);
+        bench.refresh.on_outcome(&AuthOutcome::Unreachable("no answer in time".into()), bench.now);
     }
     assert_eq!(bench.end().unwrap_err(), RefreshError::Unavailable("no answer in time".into()));
     assert_eq!(bench.now, Millis(41_000));
 
     // Every form has a fault, and takes its time to say so.
     let mut bench = Bench::new();
-    while let Step::Ask(_) | Step::Wait(_) = bench.refresh.step(bench.now) {
+    while let RefreshStep::Ask(_) | RefreshStep::Wait(_) = bench.refresh.step(bench.now) {
         hang(&mut bench);
-        let fault = Outcome::Answer { status: 500, body: Bytes::new(), retry_after: None };
+        let fault = AuthOutcome::Answer { status: 500, body: Bytes::new(), retry_after: None };
         bench.refresh.on_outcome(&fault, bench.now);
     }
     assert!(matches!(bench.end(), Err(RefreshError::Unavailable(_))));

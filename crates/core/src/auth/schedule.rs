@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_margin_depends_on_the_length_of_life() {
+    fn renewal_margin_depends_on_the_lifetime() {
         for (lives, margin) in
             [(5_184_000, 300), (3601, 300), (3600, 60), (600, 60), (120, 60), (60, 30), (10, 5)]
         {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_only_makes_it_earlier() {
+    fn jitter_only_makes_renewal_earlier() {
         for (jitter, margin) in
             [(0.0, 300), (0.5, 330), (1.0, 360), (f64::NAN, 300), (7.0, 360), (-1.0, 300)]
         {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_says_nothing_lives_an_hour() {
+    fn token_without_expiry_lives_an_hour() {
         let life = of(None, None, false);
         assert_eq!((life.renew, life.end), (NOW + 3540, NOW + 3600));
     }
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_services_clock_counts() {
+    fn server_clock_is_used() {
         let mut skew = Skew::default();
         assert_eq!(skew.server_time(NOW), NOW);
         skew.note_date(NOW - 7_200, NOW);

@@ -63,7 +63,7 @@ mod tests {
     use super::canonical;
 
     #[test]
-    fn all_renderings_of_a_value_are_equal() {
+    fn equal_values_have_one_canonical_form() {
         for (a, b) in [
             (r#"{"b":1,"a":[1.0,-0.0]}"#, "{ \"a\" : [1e0, 0],\n\"b\": 1.0 }"),
             (r#"{"k":"\u00e9\/"}"#, r#"{"k":"é/"}"#),

@@ -284,7 +284,7 @@ impl ConnectError {
     /// Reads `{code, message, details}`: the body of a failed unary call.
     #[must_use]
     pub fn from_json(body: &[u8]) -> Option<Self> {
-        serde_json::from_slice::<WireError>(body).ok().map(Into::into)
+        serde_json::from_slice::<ErrorJson>(body).ok().map(Into::into)
     }
 
     /// The form of [`Self::from_json`], with the details both encoded and readable,
@@ -305,11 +305,11 @@ impl ConnectError {
 
 #[derive(Deserialize)]
 struct WireEnd {
-    error: Option<WireError>,
+    error: Option<ErrorJson>,
 }
 
 #[derive(Deserialize)]
-struct WireError {
+struct ErrorJson {
     code: String,
     #[serde(default)]
     message: String,
@@ -343,8 +343,8 @@ struct WireDebugDetails {
     additional_info: BTreeMap<String, String>,
 }
 
-impl From<WireError> for ConnectError {
-    fn from(wire: WireError) -> Self {
+impl From<ErrorJson> for ConnectError {
+    fn from(wire: ErrorJson) -> Self {
         let detail = wire.details.iter().find_map(WireDetail::decode);
         Self { code: Code::from_name(&wire.code), message: wire.message, detail }
     }
@@ -449,10 +449,10 @@ fn parse_trailer(payload: &[u8]) -> Option<ConnectError> {
     (status != 0).then(|| ConnectError { code: Code::from_grpc_number(status), message, detail })
 }
 
-/// `google.rpc.Status`: field 3 holds `Any { type_url = 1, value = 2 }` entries.
+/// `google.rpc.GrpcStatus`: field 3 holds `Any { type_url = 1, value = 2 }` entries.
 fn decode_status_details(value: &str) -> Option<CursorError> {
     #[derive(Clone, PartialEq, Message)]
-    struct Status {
+    struct GrpcStatus {
         #[prost(message, repeated, tag = "3")]
         details: Vec<Any>,
     }
@@ -466,7 +466,7 @@ fn decode_status_details(value: &str) -> Option<CursorError> {
     let bytes = base64::engine::general_purpose::STANDARD_NO_PAD
         .decode(value.trim_end_matches('='))
         .ok()?;
-    let status = Status::decode(&bytes[..]).ok()?;
+    let status = GrpcStatus::decode(&bytes[..]).ok()?;
     let any =
         status.details.iter().find(|any| any.type_url.ends_with("aiserver.v1.ErrorDetails"))?;
     ErrorDetails::from_wire(any.value.clone().into())

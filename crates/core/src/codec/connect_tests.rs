@@ -50,7 +50,7 @@ fn grpc_web_trailers_end_the_stream() {
 }
 
 #[test]
-fn gzip_messages_inflate_and_garbage_does_not() {
+fn gzip_messages_are_inflated_and_invalid_data_is_an_error() {
     use std::io::Write as _;
     let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gz.write_all(b"hello").unwrap();
@@ -97,7 +97,7 @@ fn a_payload_inflates_into_one_piece_of_memory() {
 }
 
 #[test]
-fn a_few_kilobytes_do_not_become_megabytes() {
+fn compression_ratio_is_limited() {
     let zeros = |len| frame(FLAG_GZIP, &gzip(&vec![0; len]));
     let payload = Bytes::from(vec![0; ANY_RATIO]);
     assert_eq!(read_all(&[&zeros(ANY_RATIO)]), [Ok(Envelope::Message(payload))]);

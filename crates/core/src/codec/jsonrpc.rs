@@ -18,16 +18,16 @@ const WORDS_CAP: usize = 2000;
 /// What an answer is matched with its request by.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-pub enum Id {
+pub enum RpcId {
     Number(Number),
     Text(String),
 }
 
 /// A message of the peer's.
 #[derive(Debug)]
-pub enum Message<'a> {
+pub enum RpcMessage<'a> {
     Request {
-        id: Id,
+        id: RpcId,
         method: String,
         params: Option<&'a RawValue>,
     },
@@ -37,7 +37,7 @@ pub enum Message<'a> {
     },
     /// The answer to a request of ours. Without an id, the peer could not read which one.
     Response {
-        id: Option<Id>,
+        id: Option<RpcId>,
         outcome: Result<Option<&'a RawValue>, RpcError>,
     },
 }
@@ -69,23 +69,23 @@ struct Members<'a> {
 
 /// Reads one line. `None`: it is not a message.
 #[must_use]
-pub fn parse(line: &[u8]) -> Option<Message<'_>> {
+pub fn parse(line: &[u8]) -> Option<RpcMessage<'_>> {
     // Serde would read the members from an array, too.
     if !line.trim_ascii_start().starts_with(b"{") {
         return None;
     }
     let members: Members<'_> = serde_json::from_slice(line).ok()?;
-    let id = members.id.and_then(Id::read);
+    let id = members.id.and_then(RpcId::read);
     if let Some(method) = text(members.method) {
         let params = members.params;
         return Some(match id {
-            Some(id) => Message::Request { id, method, params },
-            None => Message::Notification { method, params },
+            Some(id) => RpcMessage::Request { id, method, params },
+            None => RpcMessage::Notification { method, params },
         });
     }
     match members.error {
-        Some(error) => Some(Message::Response { id, outcome: Err(RpcError::read(error)) }),
-        None if id.is_some() => Some(Message::Response { id, outcome: Ok(members.result) }),
+        Some(error) => Some(RpcMessage::Response { id, outcome: Err(RpcError::read(error)) }),
+        None if id.is_some() => Some(RpcMessage::Response { id, outcome: Ok(members.result) }),
         None => None,
     }
 }
@@ -100,7 +100,7 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<
     serde_json::from_str(raw?.get()).ok()
 }
 
-impl Id {
+impl RpcId {
     pub(crate) fn read(raw: &RawValue) -> Option<Self> {
         read(Some(raw)).map(Self::Number).or_else(|| text(Some(raw)).map(Self::Text))
     }
@@ -207,24 +207,24 @@ pub fn notification(method: &str, params: &impl Serialize) -> Bytes {
 }
 
 #[must_use]
-pub fn result(id: &Id, result: &impl Serialize) -> Bytes {
+pub fn result(id: &RpcId, result: &impl Serialize) -> Bytes {
     #[derive(Serialize)]
     struct Response<'a, R> {
         jsonrpc: &'a str,
-        id: &'a Id,
+        id: &'a RpcId,
         result: &'a R,
     }
     line(&Response { jsonrpc: VERSION, id, result })
 }
 
 #[must_use]
-pub fn error(id: &Id, code: i64, message: &str) -> Bytes {
+pub fn error(id: &RpcId, code: i64, message: &str) -> Bytes {
     failure(Some(id), code, message, None)
 }
 
 /// An error that may have details, and no id when the request could not be read.
 #[must_use]
-pub fn failure(id: Option<&Id>, code: i64, message: &str, data: Option<&RawValue>) -> Bytes {
+pub fn failure(id: Option<&RpcId>, code: i64, message: &str, data: Option<&RawValue>) -> Bytes {
     #[derive(Serialize)]
     struct Error<'a> {
         code: i64,
@@ -235,7 +235,7 @@ pub fn failure(id: Option<&Id>, code: i64, message: &str, data: Option<&RawValue
     #[derive(Serialize)]
     struct Response<'a> {
         jsonrpc: &'a str,
-        id: Option<&'a Id>,
+        id: Option<&'a RpcId>,
         error: Error<'a>,
     }
     line(&Response { jsonrpc: VERSION, id, error: Error { code, message, data } })

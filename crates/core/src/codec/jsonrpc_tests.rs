@@ -3,31 +3,32 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn number(id: i64) -> Id {
-    Id::Number(id.into())
+fn number(id: i64) -> RpcId {
+    RpcId::Number(id.into())
 }
 
 #[test]
-fn requests_and_notifications_differ_by_their_id() {
+fn notification_is_a_request_without_id() {
     let request = parse(br#"{"jsonrpc":"2.0","id":"a\n1","method":"m","params":{"x":1}}"#);
-    let Some(Message::Request { id, method, params }) = request else { panic!("no request") };
-    assert_eq!((id, method.as_str()), (Id::Text("a\n1".to_owned()), "m"));
+    let Some(RpcMessage::Request { id, method, params }) = request else { panic!("no request") };
+    assert_eq!((id, method.as_str()), (RpcId::Text("a\n1".to_owned()), "m"));
     assert_eq!(params.unwrap().get(), r#"{"x":1}"#);
 
     let line = br#" {"method":"m","id":null} "#;
     assert!(
-        matches!(parse(line), Some(Message::Notification { method, params: None }) if method == "m")
+        matches!(parse(line), Some(RpcMessage::Notification { method, params: None }) if method == "m")
     );
 }
 
 #[test]
-fn an_answer_may_be_empty_and_its_id_a_string() {
+fn response_may_be_empty_and_have_a_string_id() {
     for (line, result) in [
         (r#"{"id":7,"result":{"a":1}}"#, Some(r#"{"a":1}"#)),
         (r#"{"id":"7","result":null}"#, None),
         (r#"{"id":7}"#, None),
     ] {
-        let Some(Message::Response { id: Some(id), outcome: Ok(outcome) }) = parse(line.as_bytes())
+        let Some(RpcMessage::Response { id: Some(id), outcome: Ok(outcome) }) =
+            parse(line.as_bytes())
         else {
             panic!("{line}")
         };
@@ -52,20 +53,20 @@ fn error_messages_of_any_shape_are_kept() {
         ("17", 0, "17"),
     ] {
         let line = format!(r#"{{"id":1,"error":{error}}}"#);
-        let Some(Message::Response { outcome: Err(got), .. }) = parse(line.as_bytes()) else {
+        let Some(RpcMessage::Response { outcome: Err(got), .. }) = parse(line.as_bytes()) else {
             panic!("{line}")
         };
         assert_eq!(got, RpcError { code, words: words.to_owned() }, "{line}");
     }
     let long = json!({"error": {"message": "ä".repeat(5000)}}).to_string();
-    let Some(Message::Response { id: None, outcome: Err(got) }) = parse(long.as_bytes()) else {
+    let Some(RpcMessage::Response { id: None, outcome: Err(got) }) = parse(long.as_bytes()) else {
         panic!("an error without an id is an answer")
     };
     assert_eq!(got.words.len(), WORDS_CAP);
 }
 
 #[test]
-fn noise_is_not_a_message() {
+fn lines_that_are_not_messages_are_ignored() {
     for line in [
         "",
         "hello",
@@ -81,7 +82,7 @@ fn noise_is_not_a_message() {
 }
 
 #[test]
-fn what_is_written_is_one_line_of_json() {
+fn every_message_is_written_as_one_line_of_json() {
     let value = |line: Bytes| -> Value {
         assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
         assert!(line.ends_with(b"\n"));
@@ -97,7 +98,7 @@ fn what_is_written_is_one_line_of_json() {
         json!({"jsonrpc": "2.0", "method": "m", "params": {"text": "a\nb"}})
     );
     assert_eq!(
-        value(result(&Id::Text("x".to_owned()), &params)),
+        value(result(&RpcId::Text("x".to_owned()), &params)),
         json!({"jsonrpc": "2.0", "id": "x", "result": {"text": "a\nb"}})
     );
     assert_eq!(
@@ -108,10 +109,10 @@ fn what_is_written_is_one_line_of_json() {
 
 proptest! {
     #[test]
-    fn an_id_comes_back_as_it_was_sent(number in any::<i64>(), words in any::<String>()) {
-        for id in [Id::Number(number.into()), Id::Text(words)] {
+    fn response_repeats_the_request_id(number in any::<i64>(), words in any::<String>()) {
+        for id in [RpcId::Number(number.into()), RpcId::Text(words)] {
             let line = result(&id, &Value::Null);
-            let Some(Message::Response { id: Some(back), .. }) = parse(&line) else {
+            let Some(RpcMessage::Response { id: Some(back), .. }) = parse(&line) else {
                 return Err(TestCaseError::fail("no answer"));
             };
             prop_assert_eq!(back, id);

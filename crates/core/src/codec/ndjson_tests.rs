@@ -28,7 +28,7 @@ fn both_line_ends_are_recognised_and_empty_lines_skipped() {
 }
 
 #[test]
-fn a_return_within_a_line_is_a_part_of_it() {
+fn carriage_return_inside_a_line_is_kept() {
     assert_eq!(all(&[b"a\rb\r\r\nc"]), [&b"a\rb\r"[..], b"c"]);
 }
 
@@ -52,7 +52,7 @@ fn last_line_may_end_with_the_input() {
 }
 
 #[test]
-fn a_line_that_is_too_long_is_dropped_and_the_next_one_is_not() {
+fn only_the_line_that_is_too_long_is_dropped() {
     for size in [1, 2, 3, 100] {
         let bytes: Vec<&[u8]> = b"12345678\n123456789\nok\n123456789".chunks(size).collect();
         let mut lines = Lines::new(8);
@@ -62,7 +62,7 @@ fn a_line_that_is_too_long_is_dropped_and_the_next_one_is_not() {
 }
 
 #[test]
-fn a_line_that_is_too_long_is_not_kept() {
+fn long_line_is_not_buffered() {
     let mut lines = Lines::new(1024);
     for _ in 0..1000 {
         lines.push(Bytes::from(vec![b'x'; 1000]));

@@ -15,7 +15,7 @@ const MAX_WALKED: usize = 64 * 1024;
 
 /// A field the schema does not have.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Unknown {
+pub struct UnknownField {
     /// The message that holds it.
     pub message: &'static str,
     pub field: u32,
@@ -26,7 +26,7 @@ pub struct Unknown {
 /// with how often it appears: [`MAX_KINDS`] at most, of the first fields of the message. Malformed
 /// bytes end the walk; the decoder proper reports those.
 #[must_use]
-pub fn unknown_fields(root: usize, bytes: &[u8]) -> Vec<(Unknown, u64)> {
+pub fn unknown_fields(root: usize, bytes: &[u8]) -> Vec<(UnknownField, u64)> {
     let mut walk = Walk { found: Vec::new(), left: MAX_WALKED };
     if let Some(info) = MESSAGES.get(root) {
         walk.message(info, bytes, MAX_DEPTH);
@@ -40,7 +40,7 @@ pub fn fuzz(data: &[u8]) {
 }
 
 struct Walk {
-    found: Vec<(Unknown, u64)>,
+    found: Vec<(UnknownField, u64)>,
     /// How many more fields are looked at.
     left: usize,
 }
@@ -55,7 +55,7 @@ impl Walk {
             let Some(left) = self.left.checked_sub(1) else { return };
             self.left = left;
             match info.fields.binary_search_by_key(&number, |field| field.number) {
-                Err(_) => self.note(Unknown { message: info.name, field: number, wire }),
+                Err(_) => self.note(UnknownField { message: info.name, field: number, wire }),
                 Ok(at) => {
                     let inner = info.fields.get(at).and_then(|field| field.message);
                     let inner = inner.and_then(|inner| MESSAGES.get(inner));
@@ -69,7 +69,7 @@ impl Walk {
         }
     }
 
-    fn note(&mut self, unknown: Unknown) {
+    fn note(&mut self, unknown: UnknownField) {
         if let Some((_, count)) = self.found.iter_mut().find(|(known, _)| *known == unknown) {
             *count += 1;
         } else if self.found.len() < MAX_KINDS {

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, mem};
 /// One event. An event with an id or a retry time and no data is given too: servers send
 /// such events to say how their stream can be resumed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Event {
+pub struct SseEvent {
     /// Its type, if it has one.
     pub event: Option<String>,
     pub data: Option<String>,
@@ -21,12 +21,12 @@ pub struct TooLarge(pub usize);
 
 /// Cuts a stream into events of at most so many bytes each.
 #[derive(Debug)]
-pub struct Events {
-    ready: VecDeque<Event>,
+pub struct SseDecoder {
+    ready: VecDeque<SseEvent>,
     /// A line whose end has not come yet.
     line: Vec<u8>,
     /// The event that has begun.
-    event: Event,
+    event: SseEvent,
     /// Bytes in `event`.
     held: usize,
     /// The last byte was a CR: an LF right after it belongs to the same line end.
@@ -36,13 +36,13 @@ pub struct Events {
     max: usize,
 }
 
-impl Events {
+impl SseDecoder {
     #[must_use]
     pub fn new(max: usize) -> Self {
         Self {
             ready: VecDeque::new(),
             line: Vec::new(),
-            event: Event::default(),
+            event: SseEvent::default(),
             held: 0,
             after_cr: false,
             at_start: true,
@@ -80,7 +80,7 @@ impl Events {
 
     /// The next whole event. An event that the end of the stream cut off is never given.
     #[expect(clippy::should_implement_trait, reason = "it goes on after a `None`")]
-    pub fn next(&mut self) -> Option<Event> {
+    pub fn next(&mut self) -> Option<SseEvent> {
         self.ready.pop_front()
     }
 
@@ -92,7 +92,7 @@ impl Events {
         if line.is_empty() {
             let event = mem::take(&mut self.event);
             self.held = 0;
-            if event != Event::default() {
+            if event != SseEvent::default() {
                 self.ready.push_back(event);
             }
             return;

@@ -2,8 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn read(chunks: &[&[u8]]) -> Vec<Event> {
-    let mut events = Events::new(1000);
+fn read(chunks: &[&[u8]]) -> Vec<SseEvent> {
+    let mut events = SseDecoder::new(1000);
     let mut all = Vec::new();
     for chunk in chunks {
         events.push(chunk).unwrap();
@@ -14,21 +14,21 @@ fn read(chunks: &[&[u8]]) -> Vec<Event> {
     all
 }
 
-fn data(text: &str) -> Event {
-    Event { data: Some(text.to_owned()), ..Event::default() }
+fn data(text: &str) -> SseEvent {
+    SseEvent { data: Some(text.to_owned()), ..SseEvent::default() }
 }
 
 const STREAM: &[u8] = "\u{feff}: hello\r\n\r\ndata: one\n\nevent: message\r\nid: 7/2\r\ndata:two\r\
     \ndata: \u{e4}\r\n\r\nretry: 500\rid: 8\rdata\r\rretry: soon\nfoo: bar\n\nid: a\0b\ndata:  x\n\ndata: cut"
     .as_bytes();
 
-fn expected() -> Vec<Event> {
-    let two = Event {
+fn expected() -> Vec<SseEvent> {
+    let two = SseEvent {
         event: Some("message".to_owned()),
         id: Some("7/2".to_owned()),
         ..data("two\n\u{e4}")
     };
-    let priming = Event { id: Some("8".to_owned()), retry: Some(500), ..data("") };
+    let priming = SseEvent { id: Some("8".to_owned()), retry: Some(500), ..data("") };
     vec![data("one"), two, priming, data(" x")]
 }
 
@@ -49,14 +49,14 @@ fn every_split_into_two_chunks_gives_the_same() {
 
 #[test]
 fn only_the_size_of_one_event_is_limited() {
-    let mut events = Events::new(12);
+    let mut events = SseDecoder::new(12);
     for _ in 0..5 {
         events.push(b": a comment\ndata: ab\r\n\r\n").unwrap();
         assert_eq!(events.next(), Some(data("ab")));
     }
     events.push(b"data: c").unwrap();
     assert_eq!(events.push(b"cccccc"), Err(TooLarge(12)), "a line without an end");
-    let mut events = Events::new(12);
+    let mut events = SseDecoder::new(12);
     assert_eq!(events.push(b"data: a\r\ndata: b\r\n"), Err(TooLarge(12)), "two lines");
 }
 

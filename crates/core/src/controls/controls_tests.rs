@@ -3,7 +3,7 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    model::{Format, Schema, TurnRequest, ids::CallId},
+    model::{AnswerFormat, Schema, TurnRequest, ids::CallId},
     models::Family,
     tokens,
     wire::chat,
@@ -38,16 +38,16 @@ const CALLS: TurnEvent = TurnEvent::Finished(FinishReason::ToolCalls);
 fn run(
     controls: &mut Controls,
     events: impl IntoIterator<Item = TurnEvent>,
-) -> (Vec<TurnEvent>, Verdict) {
+) -> (Vec<TurnEvent>, ControlVerdict) {
     let mut out = Vec::new();
     for event in events {
         let verdict = controls.on_event(event);
         out.extend(std::iter::from_fn(|| controls.pop()));
-        if verdict != Verdict::Go {
+        if verdict != ControlVerdict::Go {
             return (out, verdict);
         }
     }
-    (out, Verdict::Go)
+    (out, ControlVerdict::Go)
 }
 
 fn joined(events: &[TurnEvent]) -> String {
@@ -76,7 +76,7 @@ fn stop_sequence_ends_the_answer() {
         text("ND three"),
     ];
     let (out, verdict) = run(&mut leg, events);
-    assert_eq!(verdict, Verdict::End(FinishReason::StopSequence(1)));
+    assert_eq!(verdict, ControlVerdict::End(FinishReason::StopSequence(1)));
     assert_eq!(out[..2], [TurnEvent::Started, reasoning("### is fine")]);
     assert_eq!(joined(&out), "one ## two ");
 }
@@ -85,7 +85,7 @@ fn stop_sequence_ends_the_answer() {
 fn held_back_text_comes_before_calls_and_the_end() {
     let mut leg = controls(&json!({ "stop": ["###"] }));
     let (out, verdict) = run(&mut leg, [text("a #"), begin(1), CALLS]);
-    assert_eq!((out, verdict), (vec![text("a "), text("#"), begin(1), CALLS], Verdict::Go));
+    assert_eq!((out, verdict), (vec![text("a "), text("#"), begin(1), CALLS], ControlVerdict::Go));
     let mut leg = controls(&json!({ "stop": ["###"] }));
     assert_eq!(run(&mut leg, [text("a ##"), STOP]).0, [text("a "), text("##"), STOP]);
     let failed = TurnEvent::Failed(TurnError::new(ErrorCode::Unavailable, "later"));
@@ -107,7 +107,7 @@ fn started_call_is_completed() {
     let (out, verdict) = run(&mut leg, events);
     assert_eq!(
         (out, verdict),
-        (vec![text("look"), begin(1), args, end, begin(2), CALLS], Verdict::Go)
+        (vec![text("look"), begin(1), args, end, begin(2), CALLS], ControlVerdict::Go)
     );
 }
 
@@ -115,7 +115,10 @@ fn started_call_is_completed() {
 fn no_call_starts_after_the_token_limit() {
     let mut leg = controls(&json!({ "max_tokens": 2 }));
     let (out, verdict) = run(&mut leg, [text("one"), text(" two"), begin(1)]);
-    assert_eq!((joined(&out).as_str(), verdict), ("one two", Verdict::End(FinishReason::Length)));
+    assert_eq!(
+        (joined(&out).as_str(), verdict),
+        ("one two", ControlVerdict::End(FinishReason::Length))
+    );
     assert!(!out.contains(&begin(1)));
 }
 
@@ -123,7 +126,7 @@ fn no_call_starts_after_the_token_limit() {
 fn reasoning_and_text_share_the_limit() {
     let mut leg = controls(&json!({ "max_completion_tokens": 4 }));
     let (out, verdict) = run(&mut leg, [reasoning("one two"), text("three four five"), STOP]);
-    assert_eq!(verdict, Verdict::End(FinishReason::Length));
+    assert_eq!(verdict, ControlVerdict::End(FinishReason::Length));
     assert_eq!(joined(&out), "three four");
     // An estimate of what the model said is no more than what was allowed.
     let estimate = Usage { input: 10, output: 5, ..Usage::default() };
@@ -139,7 +142,7 @@ fn hidden_reasoning_does_not_count_towards_the_limit() {
     let thoughts = reasoning("far more than two tokens of it");
     let events = [thoughts.clone(), text("one"), thoughts, text(" two three"), STOP];
     let (out, verdict) = run(&mut leg, events);
-    assert_eq!(verdict, Verdict::End(FinishReason::Length));
+    assert_eq!(verdict, ControlVerdict::End(FinishReason::Length));
     assert_eq!(joined(&out), "one two");
     // It is part of the output all the same.
     let estimate = Usage { input: 10, output: 19, reasoning: 14, ..Usage::default() };
@@ -150,7 +153,7 @@ fn hidden_reasoning_does_not_count_towards_the_limit() {
 fn valid_answer_is_unchanged() {
     let mut leg = controls(&json!({ "max_tokens": 3 }));
     let (out, verdict) = run(&mut leg, [text("one two"), text(" three"), STOP]);
-    assert_eq!((joined(&out).as_str(), verdict), ("one two three", Verdict::Go));
+    assert_eq!((joined(&out).as_str(), verdict), ("one two three", ControlVerdict::Go));
     assert_eq!(out.last(), Some(&STOP));
 }
 
@@ -166,14 +169,16 @@ fn streamed_json_fails_at_the_first_violation() {
     let mut leg = controls(&json!({ "stream": true, "response_format": number() }));
     let (out, verdict) = run(&mut leg, [text("```json\n{\"n\":"), text(" \"one\"}"), STOP]);
     assert_eq!(joined(&out), "{\"n\": ");
-    let Verdict::Fail(error) = verdict else { panic!("{verdict:?}") };
+    let ControlVerdict::Fail(error) = verdict else { panic!("{verdict:?}") };
     assert_eq!(error.code, ErrorCode::FormatUnmet);
     assert!(error.message.contains("`/n` should be integer but is string"), "{error}");
 
     let mut leg = controls(&json!({ "stream": true, "response_format": number() }));
     let (out, verdict) = run(&mut leg, [text("{\"n\": 0}"), STOP]);
     assert_eq!(joined(&out), "{\"n\": 0}", "only the whole shows it");
-    assert!(matches!(verdict, Verdict::Fail(error) if error.message.contains("`/n` does not fit")));
+    assert!(
+        matches!(verdict, ControlVerdict::Fail(error) if error.message.contains("`/n` does not fit"))
+    );
 }
 
 #[test]
@@ -189,7 +194,7 @@ fn invalid_json_reply_gets_one_repair() {
     };
     let (out, verdict) = run(&mut leg, [TurnEvent::Started, text("Well: {}"), usage(10), STOP]);
     assert_eq!(out, [TurnEvent::Started], "nothing of it goes out");
-    let Verdict::Again(ask, _) = verdict else { panic!("{verdict:?}") };
+    let ControlVerdict::Again(ask, _) = verdict else { panic!("{verdict:?}") };
     assert!(ask.contains("the answer is not valid JSON"), "{ask}");
     assert!(leg.asked_again() && !leg.lacks_usage());
 
@@ -197,7 +202,7 @@ fn invalid_json_reply_gets_one_repair() {
     run(&mut other, [text("{}"), STOP]);
     let (out, verdict) =
         run(&mut leg, [TurnEvent::Started, text("```{\"n\": 1}```"), usage(20), STOP]);
-    assert_eq!((out, verdict), (vec![text("{\"n\": 1}"), usage(20), STOP], Verdict::Go));
+    assert_eq!((out, verdict), (vec![text("{\"n\": 1}"), usage(20), STOP], ControlVerdict::Go));
     let TurnEvent::Usage(second) = usage(20) else { unreachable!() };
     let both = leg.summed(second);
     assert_eq!((both.input, both.output), (30, 2), "readers see what both took");
@@ -205,7 +210,7 @@ fn invalid_json_reply_gets_one_repair() {
     assert!(other.lacks_usage());
     other.add_usage(Usage { input: 5, output: 5, ..Usage::default() });
     let (_, verdict) = run(&mut other, [text("{\"n\": []}"), STOP]);
-    assert!(matches!(verdict, Verdict::Fail(error) if error.message.contains("`/n`")));
+    assert!(matches!(verdict, ControlVerdict::Fail(error) if error.message.contains("`/n`")));
 }
 
 #[test]
@@ -215,12 +220,12 @@ fn text_before_a_call_need_not_be_json() {
         let extra = json!({ "stream": stream, "tools": tools, "response_format": number() });
         let mut leg = controls(&extra);
         let (out, verdict) = run(&mut leg, [text("Let me"), text(" look."), begin(1), CALLS]);
-        assert_eq!((joined(&out).as_str(), verdict), ("Let me look.", Verdict::Go));
+        assert_eq!((joined(&out).as_str(), verdict), ("Let me look.", ControlVerdict::Go));
         assert_eq!(out[out.len() - 2..], [begin(1), CALLS]);
         // Without a call they are an answer, and a wrong one.
         let (out, verdict) = run(&mut controls(&extra), [text("Let me"), text(" look."), STOP]);
         assert_eq!(out, []);
-        assert_eq!(matches!(verdict, Verdict::Fail(_)), stream, "{verdict:?}");
+        assert_eq!(matches!(verdict, ControlVerdict::Fail(_)), stream, "{verdict:?}");
     }
 }
 
@@ -234,7 +239,7 @@ fn text_before_a_call_obeys_the_limits() {
             extra[more.0] = more.1;
             extra
         };
-        let unmet = |verdict: &Verdict| matches!(verdict, Verdict::Fail(error) if error.code == ErrorCode::FormatUnmet);
+        let unmet = |verdict: &ControlVerdict| matches!(verdict, ControlVerdict::Fail(error) if error.code == ErrorCode::FormatUnmet);
         let words = || [text("Let me"), text(" look it up for you now."), begin(1), CALLS];
         for more in [("max_tokens", json!(4)), ("stop", json!(["up"]))] {
             let (out, verdict) = run(&mut controls(&extra(more.clone())), words());
@@ -243,7 +248,10 @@ fn text_before_a_call_obeys_the_limits() {
         let mut leg = controls(&extra(("max_tokens", json!(100))));
         let (out, verdict) = run(&mut leg, words());
         let seen = joined(&out);
-        assert_eq!((seen.as_str(), verdict), ("Let me look it up for you now.", Verdict::Go));
+        assert_eq!(
+            (seen.as_str(), verdict),
+            ("Let me look it up for you now.", ControlVerdict::Go)
+        );
 
         let mut leg = controls(&extra(("n", json!(1))));
         let long = (0..10).map(|_| text(&"x".repeat(1 << 20)));
@@ -253,12 +261,12 @@ fn text_before_a_call_obeys_the_limits() {
 }
 
 #[test]
-fn a_second_answer_that_calls_has_its_own_tokens() {
+fn repaired_answer_with_a_call_has_its_own_tokens() {
     let tools = json!([{ "type": "function", "function": { "name": "bash" } }]);
     let mut leg = controls(&json!({ "tools": tools, "response_format": number() }));
     let usage = |input| Usage { input, source: UsageSource::Backend, ..Usage::default() };
     let (_, verdict) = run(&mut leg, [text("No."), TurnEvent::Usage(usage(10)), STOP]);
-    assert!(matches!(verdict, Verdict::Again(..)));
+    assert!(matches!(verdict, ControlVerdict::Again(..)));
     let (out, _) = run(&mut leg, [begin(1), TurnEvent::Usage(usage(20)), CALLS]);
     assert_eq!(out, [begin(1), TurnEvent::Usage(usage(20)), CALLS]);
     assert_eq!(leg.summed(usage(20)).input, 30);
@@ -272,7 +280,7 @@ fn json_cut_by_a_client_limit_is_not_validated() {
             &mut controls(&extra),
             [text("{\"name\": \"a long story"), text(" and more\"}"), STOP],
         );
-        assert_eq!(verdict, Verdict::End(FinishReason::Length));
+        assert_eq!(verdict, ControlVerdict::End(FinishReason::Length));
         assert!(!out.is_empty() && "{\"name\": \"a long".starts_with(&joined(&out)), "{out:?}");
     }
 }
@@ -290,7 +298,8 @@ fn prompt_states_the_format_and_invalid_schemas_are_refused() {
     prepare(&mut asked, Family::Gpt).unwrap();
     assert_eq!(asked.system[2], "Give me one.");
 
-    let bad = Format::Schema(Schema { name: "n".to_owned(), text: "{\"type\": 5}".to_owned() });
+    let bad =
+        AnswerFormat::Schema(Schema { name: "n".to_owned(), text: "{\"type\": 5}".to_owned() });
     asked.sampling.format = bad;
     let error = prepare(&mut asked, Family::Gpt).unwrap_err();
     assert_eq!(error.code, ErrorCode::InvalidValue);
@@ -298,7 +307,7 @@ fn prompt_states_the_format_and_invalid_schemas_are_refused() {
 }
 
 #[test]
-fn sequences_have_limits() {
+fn stop_sequences_are_limited() {
     for (stop, param) in
         [(vec!["a".to_owned(); 17], "stop"), (vec!["a".to_owned(), "b".repeat(2000)], "stop[1]")]
     {
@@ -334,7 +343,7 @@ proptest! {
         let seen = joined(&out);
         prop_assert!(!seen.contains("END") && !seen.contains("two\n"), "{}", seen);
         prop_assert!(tokens::count(&seen, Family::Gpt) <= limit);
-        if verdict == Verdict::Go {
+        if verdict == ControlVerdict::Go {
             prop_assert_eq!(out.last(), Some(&STOP));
             prop_assert_eq!(seen.trim(), whole.trim());
         }

@@ -46,7 +46,7 @@ fn nothing_is_counted_while_the_bytes_fit() {
 }
 
 #[test]
-fn other_families_have_less_room_in_our_tokens() {
+fn other_families_have_a_smaller_budget_in_our_tokens() {
     let text = " word".repeat(1200);
     let words = |family, limit| {
         let mut meter = Meter::new(limit, family);
@@ -80,7 +80,7 @@ fn arguments_are_not_cut_but_use_the_budget_up() {
 }
 
 #[test]
-fn a_long_run_is_counted_in_pieces() {
+fn long_text_without_spaces_is_counted_in_pieces() {
     let run_on = "a".repeat(10 * LONGEST_RUN);
     let (one, over) = run(64, &[&run_on]);
     let pieces: Vec<&str> = (0..run_on.len() / 7).map(|at| &run_on[at * 7..at * 7 + 7]).collect();
@@ -124,7 +124,7 @@ fn text() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn any_cut_into_pieces_gives_the_first_tokens_of_the_whole(
+    fn chunking_does_not_change_where_output_is_cut(
         text in text(),
         limit in 1u64..40,
         cuts in prop::collection::vec(0usize..200, 0..12),
@@ -141,7 +141,7 @@ proptest! {
 
     /// The places that count as settled are places where the tokenizer splits.
     #[test]
-    fn splits_are_where_the_tokenizer_has_them(text in text()) {
+    fn split_points_match_the_tokenizer(text in text()) {
         for (at, before, after) in pairs(&text) {
             if splits(before, after) {
                 let (whole, _) = tokens::measure(&text, 0);

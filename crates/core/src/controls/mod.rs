@@ -3,7 +3,7 @@
 //! comes out, whatever API they speak.
 //!
 //! Feed it with [`Controls::on_event`]; after each call, pass on [`Controls::pop`] until it
-//! gives `None`, and then do what the [`Verdict`] says.
+//! gives `None`, and then do what the [`ControlVerdict`] says.
 
 mod json;
 mod meter;
@@ -27,7 +27,7 @@ use crate::{
 
 /// What is to be done about the turn.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Verdict {
+pub enum ControlVerdict {
     /// Nothing.
     Go,
     /// The answer is over, whatever else the backend has to say.
@@ -61,7 +61,7 @@ pub struct Controls {
     /// Text that is not JSON and may yet turn out to belong to a call.
     words: String,
     started: bool,
-    speaks: Option<Voice>,
+    speaks: Option<TextKind>,
     /// A call has begun. What was begun is completed, so nothing ends the answer any more.
     called: bool,
     /// What would have ended it; no text goes out since.
@@ -74,7 +74,7 @@ pub struct Controls {
 
 /// Which text is being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Voice {
+enum TextKind {
     Text,
     Reasoning,
 }
@@ -105,17 +105,17 @@ impl Controls {
         self.json.is_some() && matches!(event, TurnEvent::Finished(_))
     }
 
-    pub fn on_event(&mut self, event: TurnEvent) -> Verdict {
+    pub fn on_event(&mut self, event: TurnEvent) -> ControlVerdict {
         match event {
             TurnEvent::Started => {
                 // Of an answer that is asked for again, this is not the beginning.
                 if !std::mem::replace(&mut self.started, true) {
                     self.out.push_back(TurnEvent::Started);
                 }
-                Verdict::Go
+                ControlVerdict::Go
             }
             TurnEvent::Text(text) => self.text(text),
-            TurnEvent::Reasoning(text) => self.say(Voice::Reasoning, text),
+            TurnEvent::Reasoning(text) => self.say(TextKind::Reasoning, text),
             TurnEvent::ToolCallBegin { .. } => self.call(event),
             TurnEvent::ToolCallArgs { .. } => {
                 if let (Some(meter), TurnEvent::ToolCallArgs { delta, .. }) =
@@ -128,7 +128,7 @@ impl Controls {
             TurnEvent::ToolCallEnd { .. } => self.pass(event),
             TurnEvent::Usage(usage) if self.holds_back() => {
                 self.usage = Some(usage);
-                Verdict::Go
+                ControlVerdict::Go
             }
             TurnEvent::Usage(_) => self.pass(event),
             TurnEvent::Finished(reason) => self.finish(reason),
@@ -199,7 +199,7 @@ impl Controls {
 
     // === text ===
 
-    fn text(&mut self, text: String) -> Verdict {
+    fn text(&mut self, text: String) -> ControlVerdict {
         let Some(json) = self.json.as_mut().filter(|_| !self.called) else {
             return self.plain(text);
         };
@@ -216,11 +216,11 @@ impl Controls {
             self.plain(text.get(part).unwrap_or_default().to_owned())
         };
         // What ends before the violation is not concerned by it.
-        if !broken || verdict != Verdict::Go {
+        if !broken || verdict != ControlVerdict::Go {
             return verdict;
         }
         let verdict = self.settle();
-        if verdict != Verdict::Go {
+        if verdict != ControlVerdict::Go {
             return verdict;
         }
         self.broken = true;
@@ -229,20 +229,20 @@ impl Controls {
 
     /// Takes text that is not JSON. It is kept until a call shows that it need not be, but
     /// has no more room than any other.
-    fn wordy(&mut self, text: String) -> Verdict {
+    fn wordy(&mut self, text: String) -> ControlVerdict {
         if !self.tools {
-            return Verdict::Go;
+            return ControlVerdict::Go;
         }
         let verdict = self.plain(text);
-        if verdict == Verdict::Go && self.words.len() > ANSWER_BYTES {
+        if verdict == ControlVerdict::Go && self.words.len() > ANSWER_BYTES {
             return self.unfit();
         }
         verdict
     }
 
-    fn plain(&mut self, text: String) -> Verdict {
+    fn plain(&mut self, text: String) -> ControlVerdict {
         if self.muted.is_some() {
-            return Verdict::Go;
+            return ControlVerdict::Go;
         }
         let (give, hit) = match &mut self.stops {
             None => (text, None),
@@ -251,8 +251,8 @@ impl Controls {
                 (give, hit)
             }
         };
-        let verdict = self.say(Voice::Text, give);
-        let (Verdict::Go, Some(place)) = (&verdict, hit) else { return verdict };
+        let verdict = self.say(TextKind::Text, give);
+        let (ControlVerdict::Go, Some(place)) = (&verdict, hit) else { return verdict };
         if self.close() {
             self.end(FinishReason::Length)
         } else {
@@ -261,22 +261,22 @@ impl Controls {
     }
 
     /// Lets a text through as far as there is room for it.
-    fn say(&mut self, voice: Voice, text: String) -> Verdict {
+    fn say(&mut self, voice: TextKind, text: String) -> ControlVerdict {
         if self.muted.is_some() || text.is_empty() {
-            return Verdict::Go;
+            return ControlVerdict::Go;
         }
         if self.speaks != Some(voice) && self.close() {
             return self.end(FinishReason::Length);
         }
         self.speaks = Some(voice);
-        let free = voice == Voice::Reasoning && self.hides_reasoning;
+        let free = voice == TextKind::Reasoning && self.hides_reasoning;
         let Some(meter) = self.meter.as_mut().filter(|_| !free) else {
             self.tell(voice, text);
-            return Verdict::Go;
+            return ControlVerdict::Go;
         };
         let Measured { give, over } = meter.push(text);
         self.tell(voice, give);
-        if over { self.end(FinishReason::Length) } else { Verdict::Go }
+        if over { self.end(FinishReason::Length) } else { ControlVerdict::Go }
     }
 
     /// The text that was being written is over. Gives whether it was too long.
@@ -289,15 +289,15 @@ impl Controls {
         over
     }
 
-    fn tell(&mut self, voice: Voice, text: String) {
+    fn tell(&mut self, voice: TextKind, text: String) {
         if text.is_empty() {
             return;
         }
         match voice {
-            Voice::Text if self.broken && !self.called => self.words.push_str(&text),
-            Voice::Text if self.holds_back() => self.unchecked.push_str(&text),
-            Voice::Text => self.out.push_back(TurnEvent::Text(text)),
-            Voice::Reasoning => self.out.push_back(TurnEvent::Reasoning(text)),
+            TextKind::Text if self.broken && !self.called => self.words.push_str(&text),
+            TextKind::Text if self.holds_back() => self.unchecked.push_str(&text),
+            TextKind::Text => self.out.push_back(TurnEvent::Text(text)),
+            TextKind::Reasoning => self.out.push_back(TurnEvent::Reasoning(text)),
         }
     }
 
@@ -306,17 +306,17 @@ impl Controls {
         self.json.is_some() && self.whole && !self.called
     }
 
-    fn pass(&mut self, event: TurnEvent) -> Verdict {
+    fn pass(&mut self, event: TurnEvent) -> ControlVerdict {
         self.out.push_back(event);
-        Verdict::Go
+        ControlVerdict::Go
     }
 
     // === calls and endings ===
 
-    fn call(&mut self, event: TurnEvent) -> Verdict {
+    fn call(&mut self, event: TurnEvent) -> ControlVerdict {
         if !self.called {
             let verdict = self.settle();
-            if verdict != Verdict::Go {
+            if verdict != ControlVerdict::Go {
                 return verdict;
             }
             if self.meter.as_mut().is_some_and(Meter::is_spent) {
@@ -325,9 +325,9 @@ impl Controls {
             // Words before a call need not be JSON.
             self.called = true;
             let unchecked = std::mem::take(&mut self.unchecked);
-            self.tell(Voice::Text, unchecked);
+            self.tell(TextKind::Text, unchecked);
             let words = std::mem::take(&mut self.words);
-            self.tell(Voice::Text, words);
+            self.tell(TextKind::Text, words);
             if let Some(usage) = self.usage.take() {
                 self.out.push_back(TurnEvent::Usage(usage));
             }
@@ -341,20 +341,20 @@ impl Controls {
     }
 
     /// Lets go of what was kept back, as far as there is room for it.
-    fn settle(&mut self) -> Verdict {
+    fn settle(&mut self) -> ControlVerdict {
         let held = self.stops.as_mut().map(Stops::release).unwrap_or_default();
-        let verdict = self.say(Voice::Text, held);
-        if verdict == Verdict::Go && self.muted.is_none() && self.close() {
+        let verdict = self.say(TextKind::Text, held);
+        if verdict == ControlVerdict::Go && self.muted.is_none() && self.close() {
             return self.end(FinishReason::Length);
         }
         verdict
     }
 
     /// The answer is as long as it may be.
-    fn end(&mut self, reason: FinishReason) -> Verdict {
+    fn end(&mut self, reason: FinishReason) -> ControlVerdict {
         if self.called {
             self.muted.get_or_insert(reason);
-            return Verdict::Go;
+            return ControlVerdict::Go;
         }
         if self.broken {
             return self.unfit();
@@ -366,12 +366,12 @@ impl Controls {
         if let Some(usage) = self.usage.take() {
             self.out.push_back(TurnEvent::Usage(usage));
         }
-        Verdict::End(reason)
+        ControlVerdict::End(reason)
     }
 
-    fn finish(&mut self, reason: FinishReason) -> Verdict {
+    fn finish(&mut self, reason: FinishReason) -> ControlVerdict {
         let verdict = self.settle();
-        if verdict != Verdict::Go {
+        if verdict != ControlVerdict::Go {
             return verdict;
         }
         let answers = !self.called && reason == FinishReason::Stop;
@@ -397,16 +397,16 @@ impl Controls {
     }
 
     /// The answer is broken in the middle.
-    fn unfit(&mut self) -> Verdict {
+    fn unfit(&mut self) -> ControlVerdict {
         let why = self.json.as_mut().and_then(|json| json.finish().err()).unwrap_or_default();
-        Verdict::Fail(unmet(&why))
+        ControlVerdict::Fail(unmet(&why))
     }
 
     /// The whole answer is not what it should be.
-    fn unmet(&mut self, why: &str) -> Verdict {
+    fn unmet(&mut self, why: &str) -> ControlVerdict {
         let error = unmet(why);
         if !self.whole || self.asked_again {
-            return Verdict::Fail(error);
+            return ControlVerdict::Fail(error);
         }
         self.asked_again = true;
         self.before = self.usage.take();
@@ -424,7 +424,7 @@ impl Controls {
             "Your last answer cannot be used: {why}. Answer again, with nothing but the corrected \
              JSON."
         );
-        Verdict::Again(text, error)
+        ControlVerdict::Again(text, error)
     }
 }
 

@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::VecDeque};
 use super::{Controls, json::Json, meter::Meter, stop::Stops};
 use crate::{
     error::{ErrorCode, TurnError},
-    model::{Dialect, Format, TurnRequest},
+    model::{AnswerFormat, Dialect, TurnRequest},
     models::Family,
 };
 
@@ -19,7 +19,7 @@ pub struct ReadFormat(Result<Option<Json>, String>);
 
 impl ReadFormat {
     #[must_use]
-    pub fn of(format: &Format) -> Self {
+    pub fn of(format: &AnswerFormat) -> Self {
         Self(Json::new(format))
     }
 
@@ -126,11 +126,13 @@ fn schema_param(request: &TurnRequest) -> &'static str {
 /// Instructs the model about the format of its answer.
 fn instruct(request: &mut TurnRequest) {
     let mut text = match &request.sampling.format {
-        Format::Text => return,
-        Format::Json => "Answer with one JSON object and with nothing else: no words before or \
+        AnswerFormat::Text => return,
+        AnswerFormat::Json => {
+            "Answer with one JSON object and with nothing else: no words before or \
                          after it, and no code fence."
-            .to_owned(),
-        Format::Schema(schema) => format!(
+                .to_owned()
+        }
+        AnswerFormat::Schema(schema) => format!(
             "Answer with JSON that is valid against the JSON Schema below, and with nothing else: \
              no words before or after it, and no code fence. Use exactly the property names of the \
              schema.\n\n{}\n{}",

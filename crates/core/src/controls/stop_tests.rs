@@ -19,7 +19,7 @@ fn run(stop: &[&str], pieces: &[&str]) -> (String, Option<usize>) {
 }
 
 #[test]
-fn a_sequence_is_found_across_pieces_and_never_given() {
+fn stop_sequence_across_chunks_is_found_and_not_shown() {
     assert_eq!(run(&["STOP"], &["go S", "TO", "P on"]), ("go ".to_owned(), Some(0)));
     assert_eq!(run(&["x", "\n\nHuman:"], &["a\n", "\nHum", "an: b"]), ("a".to_owned(), Some(1)));
 }

@@ -4,4 +4,4 @@ mod loops;
 mod think;
 
 pub(crate) use loops::{LoopGuard, LoopVerdict};
-pub(crate) use think::{Piece, ThinkTags};
+pub(crate) use think::{ThinkPiece, ThinkTags};

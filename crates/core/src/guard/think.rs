@@ -9,7 +9,7 @@ const TAGS: [&str; 5] = ["think", "thinking", "reasoning", "thought", "think_int
 
 /// A piece of the answer, on the right side.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Piece {
+pub(crate) enum ThinkPiece {
     Text(String),
     Reasoning(String),
 }
@@ -33,7 +33,7 @@ impl Default for ThinkTags {
 impl ThinkTags {
     /// Takes a delta and gives what is certain. The common case, text without a
     /// `<`, passes through without a copy.
-    pub(crate) fn push(&mut self, delta: String, out: &mut Vec<Piece>) {
+    pub(crate) fn push(&mut self, delta: String, out: &mut Vec<ThinkPiece>) {
         if self.held.is_empty() && !delta.contains('<') {
             self.emit(delta, out);
             return;
@@ -43,12 +43,12 @@ impl ThinkTags {
     }
 
     /// The stream is over: what is held was no tag.
-    pub(crate) fn finish(&mut self, out: &mut Vec<Piece>) {
+    pub(crate) fn finish(&mut self, out: &mut Vec<ThinkPiece>) {
         let rest = std::mem::take(&mut self.held);
         self.emit(rest, out);
     }
 
-    fn advance(&mut self, out: &mut Vec<Piece>) {
+    fn advance(&mut self, out: &mut Vec<ThinkPiece>) {
         loop {
             let Some(at) = self.held.find('<') else {
                 let rest = std::mem::take(&mut self.held);
@@ -59,14 +59,14 @@ impl ThinkTags {
             let before = std::mem::replace(&mut self.held, tail);
             self.emit(before, out);
             match self.read_tag() {
-                Tag::Whole(len, inside) => {
+                TagMatch::Whole(len, inside) => {
                     self.held.drain(..len);
                     self.inside = inside;
                     // Text right after a closing tag is the start of the answer.
                     self.line_start = true;
                 }
-                Tag::Maybe => return,
-                Tag::No => {
+                TagMatch::Maybe => return,
+                TagMatch::No => {
                     let rest = self.held.split_off(1);
                     let bracket = std::mem::replace(&mut self.held, rest);
                     self.emit(bracket, out);
@@ -76,31 +76,31 @@ impl ThinkTags {
     }
 
     /// Looks at `held`, which starts with `<`.
-    fn read_tag(&self) -> Tag {
+    fn read_tag(&self) -> TagMatch {
         let (opens, tags) = match &self.inside {
             Some(tag) => ("</", std::slice::from_ref(tag)),
             None if self.line_start => ("<", &TAGS[..]),
-            None => return Tag::No,
+            None => return TagMatch::No,
         };
-        let mut found = Tag::No;
+        let mut found = TagMatch::No;
         for tag in tags {
             match begins(&self.held, [opens, tag, ">"]) {
                 Begins::With(len) => {
-                    return Tag::Whole(len, self.inside.is_none().then_some(*tag));
+                    return TagMatch::Whole(len, self.inside.is_none().then_some(*tag));
                 }
-                Begins::SoFar => found = Tag::Maybe,
+                Begins::SoFar => found = TagMatch::Maybe,
                 Begins::Not => {}
             }
         }
         found
     }
 
-    fn emit(&mut self, text: String, out: &mut Vec<Piece>) {
+    fn emit(&mut self, text: String, out: &mut Vec<ThinkPiece>) {
         if text.is_empty() {
             return;
         }
         if self.inside.is_some() {
-            out.push(Piece::Reasoning(text));
+            out.push(ThinkPiece::Reasoning(text));
             return;
         }
         // White space after a line break does not end the beginning of the line.
@@ -109,7 +109,7 @@ impl ThinkTags {
             None => (self.line_start, text.as_str()),
         };
         self.line_start = fresh && line.trim().is_empty();
-        out.push(Piece::Text(text));
+        out.push(ThinkPiece::Text(text));
     }
 }
 
@@ -135,7 +135,7 @@ fn begins(text: &str, pieces: [&str; 3]) -> Begins {
     Begins::With(text.len() - rest.len())
 }
 
-enum Tag {
+enum TagMatch {
     /// A whole tag of this length; what we are inside of after it.
     Whole(usize, Option<&'static str>),
     Maybe,
@@ -157,15 +157,15 @@ mod tests {
         let (mut text, mut reasoning) = (String::new(), String::new());
         for piece in out {
             match piece {
-                Piece::Text(piece) => text.push_str(&piece),
-                Piece::Reasoning(piece) => reasoning.push_str(&piece),
+                ThinkPiece::Text(piece) => text.push_str(&piece),
+                ThinkPiece::Reasoning(piece) => reasoning.push_str(&piece),
             }
         }
         (text, reasoning)
     }
 
     #[test]
-    fn leaked_thinking_is_told_from_talk_about_it() {
+    fn leaked_thinking_is_separated_from_text_about_tags() {
         for (answer, text, reasoning) in [
             ("plain", "plain", ""),
             ("<think>hm</think>yes", "yes", "hm"),
@@ -184,12 +184,12 @@ mod tests {
     }
 
     #[test]
-    fn text_does_not_wait_longer_than_a_tag() {
+    fn text_is_held_back_only_while_a_tag_is_possible() {
         let (mut tags, mut out) = (ThinkTags::default(), Vec::new());
         tags.push("<thi".to_owned(), &mut out);
         assert_eq!(out, []);
         tags.push("s is".to_owned(), &mut out);
-        assert_eq!(out, [Piece::Text("<".into()), Piece::Text("this is".into())]);
+        assert_eq!(out, [ThinkPiece::Text("<".into()), ThinkPiece::Text("this is".into())]);
     }
 
     proptest! {

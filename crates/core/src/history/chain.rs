@@ -20,25 +20,25 @@ pub struct Fingerprint(pub [u8; 32]);
 
 /// A past that is still growing. Holds hashes, not texts.
 #[derive(Clone)]
-pub struct Chain {
+pub struct HistoryChain {
     /// All that cannot change any more.
     sealed: Sha256,
-    open: Open,
+    open: OpenRecord,
 }
 
 /// What the next item may still belong to.
 #[derive(Clone, Default)]
-enum Open {
+enum OpenRecord {
     #[default]
     Nothing,
     /// All that the assistant says between two inputs.
-    Answer(Answer),
+    Answer(OpenAnswer),
     /// Adjacent results, by the id of their call.
     Results(BTreeMap<String, [u8; 32]>),
 }
 
 #[derive(Clone, Default)]
-struct Answer {
+struct OpenAnswer {
     /// `None` until there is any.
     text: Option<AnswerText>,
     calls: BTreeSet<(String, String)>,
@@ -57,7 +57,7 @@ const BATCH: usize = 512;
 
 /// The first byte of a record. Never renumbered: stored fingerprints depend on it.
 #[derive(Clone, Copy)]
-enum Record {
+enum RecordTag {
     User = 1,
     Answer = 2,
     Results = 3,
@@ -65,11 +65,11 @@ enum Record {
 
 // === impl Chain ===
 
-impl Chain {
+impl HistoryChain {
     #[must_use]
     pub fn of(items: &[Item]) -> Self {
         let sealed = Sha256::new().chain_update(b"ibeam history v1\0");
-        let mut chain = Self { sealed, open: Open::Nothing };
+        let mut chain = Self { sealed, open: OpenRecord::Nothing };
         chain.extend(items);
         chain
     }
@@ -134,7 +134,7 @@ impl Chain {
                 Part::Image(image) => field(&mut hash, b'i', image_bytes(image)),
             }
         }
-        self.record(Record::User, &hash.finalize().into());
+        self.record(RecordTag::User, &hash.finalize().into());
     }
 
     /// White space never counts: clients trim the pieces of an answer before they put
@@ -163,33 +163,33 @@ impl Chain {
         }
         let digest = hash.finalize().into();
         let mut results = match std::mem::take(&mut self.open) {
-            Open::Results(results) => results,
-            open @ (Open::Nothing | Open::Answer(_)) => {
+            OpenRecord::Results(results) => results,
+            open @ (OpenRecord::Nothing | OpenRecord::Answer(_)) => {
                 self.seal(open);
                 BTreeMap::new()
             }
         };
         results.insert(result.call_id.clone(), digest);
-        self.open = Open::Results(results);
+        self.open = OpenRecord::Results(results);
     }
 
-    fn answer(&mut self, change: impl FnOnce(&mut Answer)) {
+    fn answer(&mut self, change: impl FnOnce(&mut OpenAnswer)) {
         let mut answer = match std::mem::take(&mut self.open) {
-            Open::Answer(answer) => answer,
-            open @ (Open::Nothing | Open::Results(_)) => {
+            OpenRecord::Answer(answer) => answer,
+            open @ (OpenRecord::Nothing | OpenRecord::Results(_)) => {
                 self.seal(open);
-                Answer::default()
+                OpenAnswer::default()
             }
         };
         change(&mut answer);
-        self.open = Open::Answer(answer);
+        self.open = OpenRecord::Answer(answer);
     }
 
-    fn seal(&mut self, open: Open) {
+    fn seal(&mut self, open: OpenRecord) {
         let mut hash = Sha256::new();
         let record = match open {
-            Open::Nothing => return,
-            Open::Answer(Answer { text, calls }) => {
+            OpenRecord::Nothing => return,
+            OpenRecord::Answer(OpenAnswer { text, calls }) => {
                 if let Some(text) = text {
                     field(&mut hash, b't', &text.digest());
                 }
@@ -197,20 +197,20 @@ impl Chain {
                     field(&mut hash, b'c', id.as_bytes());
                     field(&mut hash, b'n', name.as_bytes());
                 }
-                Record::Answer
+                RecordTag::Answer
             }
-            Open::Results(results) => {
+            OpenRecord::Results(results) => {
                 for (id, result) in results {
                     field(&mut hash, b'c', id.as_bytes());
                     field(&mut hash, b'r', &result);
                 }
-                Record::Results
+                RecordTag::Results
             }
         };
         self.record(record, &hash.finalize().into());
     }
 
-    fn record(&mut self, record: Record, digest: &[u8; 32]) {
+    fn record(&mut self, record: RecordTag, digest: &[u8; 32]) {
         field(&mut self.sealed, record as u8, digest);
     }
 }
@@ -236,7 +236,7 @@ impl AnswerText {
     }
 }
 
-impl fmt::Debug for Chain {
+impl fmt::Debug for HistoryChain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Chain").field(&self.fingerprint()).finish()
     }

@@ -7,7 +7,7 @@ mod marker;
 mod setup;
 
 pub use self::{
-    chain::{Chain, Fingerprint},
+    chain::{Fingerprint, HistoryChain},
     marker::take_marker,
     setup::setup,
 };

@@ -2,7 +2,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 
-use super::{Chain, Fingerprint, setup, split, take_marker};
+use super::{Fingerprint, HistoryChain, setup, split, take_marker};
 use crate::model::{
     Dialect, FinishReason, Hints, Image, ImageSource, Item, Message, Part, Reasoning, Role,
     Sampling, Tool, ToolCall, ToolChoice, ToolContent, ToolResult, TurnEvent, TurnRequest,
@@ -44,11 +44,11 @@ fn picture(data: &'static [u8]) -> Image {
 }
 
 fn of(items: &[Item]) -> Fingerprint {
-    Chain::of(items).fingerprint()
+    HistoryChain::of(items).fingerprint()
 }
 
 #[test]
-fn what_clients_change_does_not_matter() {
+fn fingerprint_ignores_what_clients_reformat() {
     let past = [
         user("look"),
         assistant("I look.\n\nAnd list."),
@@ -76,9 +76,9 @@ fn what_clients_change_does_not_matter() {
 
 /// Stored conversations are found by it, so it must never change.
 #[test]
-fn an_answer_in_pieces_has_the_fingerprint_of_its_solid_text() {
+fn fingerprint_of_a_streamed_answer_equals_that_of_its_text() {
     let text = "one\u{a0}two\u{2003}three\u{85}fo\u{b}ur \t\r\nfünf 六 ".repeat(100);
-    let mut pieces = Chain::of(&[]);
+    let mut pieces = HistoryChain::of(&[]);
     for piece in text.split_inclusive(char::is_whitespace) {
         pieces.hear(&TurnEvent::Text(piece.to_owned()));
     }
@@ -88,7 +88,7 @@ fn an_answer_in_pieces_has_the_fingerprint_of_its_solid_text() {
 }
 
 #[test]
-fn what_was_said_does() {
+fn fingerprint_changes_with_the_content() {
     let past = [user("a"), assistant("b"), call("1", "read", ""), result("1", "c"), user("d")];
     let others = [
         vec![user("a")],
@@ -112,7 +112,7 @@ fn what_was_said_does() {
 }
 
 #[test]
-fn pictures_count_by_their_bytes() {
+fn images_are_compared_by_their_bytes() {
     let ask = |image: Image| {
         let parts = vec![Part::Text("see".to_owned()), Part::Image(image)];
         of(&[Item::Message(Message { role: Role::User, parts })])
@@ -134,7 +134,7 @@ fn pictures_count_by_their_bytes() {
 }
 
 #[test]
-fn the_new_part_begins_after_the_assistant() {
+fn new_items_begin_after_the_last_assistant_item() {
     for (items, expect) in [
         (vec![], 0),
         (vec![user("a")], 0),
@@ -167,7 +167,7 @@ fn request(system: &[&str], tools: &[(&str, &str, Option<&str>)]) -> TurnRequest
 }
 
 #[test]
-fn a_setup_is_the_prompt_and_the_tools() {
+fn setup_is_the_prompt_and_the_tools() {
     let tool = ("read", "Reads", Some(r#"{"type":"object","required":["a"],"x":1}"#));
     let same =
         ("read", "Reads", Some("{ \"x\": 1.0, \"required\": [\"a\"], \"type\": \"object\" }"));
@@ -187,7 +187,7 @@ fn a_setup_is_the_prompt_and_the_tools() {
 }
 
 #[test]
-fn markers() {
+fn session_markers_are_found_and_removed() {
     let long = format!("Session: session-{}", "a".repeat(128));
     let too_long = format!("{long}a");
     for (system, name, left) in [
@@ -297,10 +297,10 @@ impl Leg {
 
 proptest! {
     #[test]
-    fn what_is_heard_is_what_comes_back(legs in prop::collection::vec(leg(), 1..6)) {
+    fn streamed_and_returned_history_have_the_same_fingerprint(legs in prop::collection::vec(leg(), 1..6)) {
         let mut items = vec![user("go")];
         for (n, leg) in legs.iter().enumerate() {
-            let mut chain = Chain::of(&items);
+            let mut chain = HistoryChain::of(&items);
             for event in leg.events(n) {
                 chain.hear(&event);
             }
@@ -313,7 +313,7 @@ proptest! {
     }
 
     #[test]
-    fn an_edit_is_noticed(
+    fn edited_history_has_another_fingerprint(
         legs in prop::collection::vec(leg(), 1..5), at in any::<prop::sample::Index>(),
     ) {
         let mut items = vec![user("go")];

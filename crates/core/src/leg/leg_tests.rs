@@ -195,7 +195,7 @@ fn stop_sequence_cuts_the_answer_and_stops_the_backend() {
 #[test]
 fn answer_without_json_is_asked_for_once_more() {
     let mut json = request(&[]);
-    json.sampling.format = crate::model::Format::Json;
+    json.sampling.format = crate::model::AnswerFormat::Json;
     let mut bench = Bench::new(json, &[]);
     bench.text("no object");
     bench.ends();

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use self::bridged::{MOST_CALLS, Sifted};
 pub use self::{bridged::BridgedTools, record::LegRecord};
 use crate::{
-    controls::{Controls, Verdict},
+    controls::{ControlVerdict, Controls},
     error::{ErrorCode, TurnError},
     model::{
         FinishReason, Millis, ToolCall, ToolResult, TurnEvent, TurnRequest, Usage, UsageSource,
@@ -54,7 +54,7 @@ pub struct SlowCheck {
 
 impl SlowCheck {
     #[must_use]
-    pub fn judge(self) -> (Box<Controls>, Verdict) {
+    pub fn judge(self) -> (Box<Controls>, ControlVerdict) {
         let Self { mut controls, event, .. } = self;
         let verdict = controls.on_event(event);
         (controls, verdict)
@@ -86,7 +86,7 @@ struct Present {
     /// What the client asked for beside an answer.
     controls: Option<Box<Controls>>,
     /// What the controls want done once their events are passed on.
-    verdict: Option<Verdict>,
+    verdict: Option<ControlVerdict>,
     usage_told: bool,
     /// The conversation was stored before the first call went out.
     saved: bool,
@@ -324,7 +324,7 @@ impl<P: Peer> Leg<P> {
     }
 
     /// The controls are back, with their verdict.
-    pub fn on_judged(&mut self, controls: Box<Controls>, verdict: Verdict) {
+    pub fn on_judged(&mut self, controls: Box<Controls>, verdict: ControlVerdict) {
         self.judging = false;
         if let Some(present) = &mut self.present {
             present.controls = Some(controls);
@@ -338,12 +338,12 @@ impl<P: Peer> Leg<P> {
         self.give_up(error);
     }
 
-    fn obey(&mut self, verdict: Verdict) {
+    fn obey(&mut self, verdict: ControlVerdict) {
         match verdict {
-            Verdict::Go => {}
-            Verdict::End(reason) => self.end_early(reason),
-            Verdict::Fail(error) => self.give_up(error),
-            Verdict::Again(text, error) => {
+            ControlVerdict::Go => {}
+            ControlVerdict::End(reason) => self.end_early(reason),
+            ControlVerdict::Fail(error) => self.give_up(error),
+            ControlVerdict::Again(text, error) => {
                 let lacks_usage = |present: &Present| {
                     present.controls.as_ref().is_some_and(|controls| controls.lacks_usage())
                 };

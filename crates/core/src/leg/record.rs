@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_of_one_kind_are_joined_and_nothing_else() {
+    fn only_adjacent_events_of_one_kind_are_joined() {
         let mut record = LegRecord::default();
         for event in [
             TurnEvent::Started,

@@ -2,35 +2,35 @@ use proptest::prelude::*;
 
 use super::*;
 
-const A: Owner = Owner(1);
-const B: Owner = Owner(2);
-const C: Owner = Owner(3);
+const A: SlotOwner = SlotOwner(1);
+const B: SlotOwner = SlotOwner(2);
+const C: SlotOwner = SlotOwner(3);
 
-fn gate(total: usize, reserve: usize, waiting: usize) -> Gate {
-    Gate::new(Rules { total, reserve, waiting })
+fn gate(total: usize, reserve: usize, waiting: usize) -> SlotGate {
+    SlotGate::new(GateRules { total, reserve, waiting })
 }
 
-fn wait(gate: &mut Gate, owner: Owner, kind: Kind) -> Ticket {
+fn wait(gate: &mut SlotGate, owner: SlotOwner, kind: SlotRequest) -> Ticket {
     match gate.ask(owner, Quota::alone(100), kind) {
-        Answer::Wait(ticket) => ticket,
+        GateAnswer::Wait(ticket) => ticket,
         other => panic!("{other:?}"),
     }
 }
 
-fn verdicts(gate: &mut Gate) -> Vec<(Owner, Verdict)> {
+fn verdicts(gate: &mut SlotGate) -> Vec<(SlotOwner, TicketVerdict)> {
     std::iter::from_fn(|| gate.poll_verdict()).map(|(t, verdict)| (t.owner, verdict)).collect()
 }
 
 #[test]
-fn places_are_given_until_there_are_none() {
+fn slots_are_given_until_the_queue_is_full() {
     let mut gate = gate(2, 0, 1);
-    assert_eq!(gate.ask(A, Quota::alone(100), Kind::New), Answer::Enter);
-    assert_eq!(gate.ask(B, Quota::alone(100), Kind::New), Answer::Enter);
-    let ticket = wait(&mut gate, A, Kind::New);
-    assert_eq!(gate.ask(A, Quota::alone(100), Kind::New), Answer::Refused);
+    assert_eq!(gate.ask(A, Quota::alone(100), SlotRequest::New), GateAnswer::Enter);
+    assert_eq!(gate.ask(B, Quota::alone(100), SlotRequest::New), GateAnswer::Enter);
+    let ticket = wait(&mut gate, A, SlotRequest::New);
+    assert_eq!(gate.ask(A, Quota::alone(100), SlotRequest::New), GateAnswer::Refused);
     assert_eq!((gate.free(), gate.waiting()), (0, 1));
     gate.leave(B);
-    assert_eq!(gate.poll_verdict(), Some((ticket, Verdict::Enter)));
+    assert_eq!(gate.poll_verdict(), Some((ticket, TicketVerdict::Enter)));
     assert_eq!(gate.poll_verdict(), None);
     assert!(!gate.give_up(ticket), "it is in");
     gate.leave(A);
@@ -39,18 +39,18 @@ fn places_are_given_until_there_are_none() {
 }
 
 #[test]
-fn owners_take_turns_however_many_requests_one_has() {
+fn owners_take_turns_in_the_queue() {
     let mut gate = gate(1, 0, 100);
-    assert_eq!(gate.ask(A, Quota::alone(100), Kind::New), Answer::Enter);
+    assert_eq!(gate.ask(A, Quota::alone(100), SlotRequest::New), GateAnswer::Enter);
     for owner in [A, A, A, B, B, C] {
-        wait(&mut gate, owner, Kind::New);
+        wait(&mut gate, owner, SlotRequest::New);
     }
     let mut order = Vec::new();
     let mut last = A;
     while gate.waiting() > 0 {
         gate.leave(last);
         let (ticket, verdict) = gate.poll_verdict().unwrap();
-        assert_eq!(verdict, Verdict::Enter);
+        assert_eq!(verdict, TicketVerdict::Enter);
         last = ticket.owner;
         order.push((ticket.owner.0, ticket.number));
     }
@@ -58,87 +58,100 @@ fn owners_take_turns_however_many_requests_one_has() {
 }
 
 #[test]
-fn an_owner_at_its_limit_holds_nobody_else_up() {
+fn owner_at_its_limit_does_not_block_others() {
     let mut gate = gate(3, 0, 10);
-    assert_eq!(gate.ask(A, Quota::alone(1), Kind::New), Answer::Enter);
-    let Answer::Wait(second) = gate.ask(A, Quota::alone(1), Kind::New) else {
+    assert_eq!(gate.ask(A, Quota::alone(1), SlotRequest::New), GateAnswer::Enter);
+    let GateAnswer::Wait(second) = gate.ask(A, Quota::alone(1), SlotRequest::New) else {
         panic!("beyond its limit")
     };
-    assert_eq!(gate.why(A, Quota::alone(1), Kind::New), Some(Why::Owner));
-    assert_eq!(gate.why(A, Quota::alone(2), Kind::New), None);
-    assert_eq!(gate.ask(B, Quota::alone(100), Kind::New), Answer::Enter);
-    assert_eq!(gate.ask(B, Quota::alone(100), Kind::New), Answer::Enter);
-    assert_eq!(gate.why(A, Quota::alone(1), Kind::New), Some(Why::Total));
+    assert_eq!(gate.why(A, Quota::alone(1), SlotRequest::New), Some(Why::Owner));
+    assert_eq!(gate.why(A, Quota::alone(2), SlotRequest::New), None);
+    assert_eq!(gate.ask(B, Quota::alone(100), SlotRequest::New), GateAnswer::Enter);
+    assert_eq!(gate.ask(B, Quota::alone(100), SlotRequest::New), GateAnswer::Enter);
+    assert_eq!(gate.why(A, Quota::alone(1), SlotRequest::New), Some(Why::Total));
     gate.leave(B);
     assert_eq!(verdicts(&mut gate), [], "still at its limit");
     gate.leave(A);
-    assert_eq!(gate.poll_verdict(), Some((second, Verdict::Enter)));
+    assert_eq!(gate.poll_verdict(), Some((second, TicketVerdict::Enter)));
 }
 
 #[test]
-fn results_use_the_reserve_and_no_limit_of_an_owner_holds_them_up() {
+fn results_use_the_reserve_and_ignore_owner_limits() {
     let mut gate = gate(2, 1, 10);
-    assert_eq!(gate.ask(A, Quota::alone(1), Kind::New), Answer::Enter);
-    assert_eq!(gate.ask(A, Quota::alone(1), Kind::Results), Answer::Enter, "beyond its limit");
-    let new = wait(&mut gate, B, Kind::New);
-    assert_eq!(gate.ask(A, Quota::alone(1), Kind::Results), Answer::Enter, "the reserve");
-    let results = wait(&mut gate, A, Kind::Results);
+    assert_eq!(gate.ask(A, Quota::alone(1), SlotRequest::New), GateAnswer::Enter);
+    assert_eq!(
+        gate.ask(A, Quota::alone(1), SlotRequest::Results),
+        GateAnswer::Enter,
+        "beyond its limit"
+    );
+    let new = wait(&mut gate, B, SlotRequest::New);
+    assert_eq!(
+        gate.ask(A, Quota::alone(1), SlotRequest::Results),
+        GateAnswer::Enter,
+        "the reserve"
+    );
+    let results = wait(&mut gate, A, SlotRequest::Results);
     gate.leave(A);
-    assert_eq!(gate.poll_verdict(), Some((results, Verdict::Enter)), "before the new one");
+    assert_eq!(gate.poll_verdict(), Some((results, TicketVerdict::Enter)), "before the new one");
     gate.leave(A);
     assert_eq!(gate.poll_verdict(), None, "the reserve is not for new turns");
     gate.leave(A);
-    assert_eq!(gate.poll_verdict(), Some((new, Verdict::Enter)));
+    assert_eq!(gate.poll_verdict(), Some((new, TicketVerdict::Enter)));
 }
 
 #[test]
-fn a_full_queue_of_new_turns_refuses_no_results() {
+fn results_are_queued_when_the_queue_for_new_turns_is_full() {
     let mut gate = gate(1, 0, 1);
-    assert_eq!(gate.ask(A, Quota::alone(9), Kind::New), Answer::Enter);
-    wait(&mut gate, A, Kind::New);
-    assert_eq!(gate.ask(A, Quota::alone(9), Kind::New), Answer::Refused);
-    wait(&mut gate, A, Kind::Results);
+    assert_eq!(gate.ask(A, Quota::alone(9), SlotRequest::New), GateAnswer::Enter);
+    wait(&mut gate, A, SlotRequest::New);
+    assert_eq!(gate.ask(A, Quota::alone(9), SlotRequest::New), GateAnswer::Refused);
+    wait(&mut gate, A, SlotRequest::Results);
 }
 
 #[test]
-fn a_crowd_makes_room_for_others() {
+fn newest_request_of_the_largest_owner_is_dropped() {
     let mut gate = gate(1, 0, 4);
-    assert_eq!(gate.ask(A, Quota::alone(9), Kind::New), Answer::Enter);
-    let tickets: Vec<Ticket> = (0..4).map(|_| wait(&mut gate, A, Kind::New)).collect();
-    wait(&mut gate, B, Kind::New);
-    assert_eq!(gate.poll_verdict(), Some((tickets[3], Verdict::Dropped)), "the newest");
+    assert_eq!(gate.ask(A, Quota::alone(9), SlotRequest::New), GateAnswer::Enter);
+    let tickets: Vec<Ticket> = (0..4).map(|_| wait(&mut gate, A, SlotRequest::New)).collect();
+    wait(&mut gate, B, SlotRequest::New);
+    assert_eq!(gate.poll_verdict(), Some((tickets[3], TicketVerdict::Dropped)), "the newest");
     assert!(!gate.give_up(tickets[3]));
-    wait(&mut gate, B, Kind::New);
-    assert_eq!(gate.poll_verdict(), Some((tickets[2], Verdict::Dropped)));
-    assert_eq!(gate.ask(B, Quota::alone(9), Kind::New), Answer::Refused, "it has its half");
+    wait(&mut gate, B, SlotRequest::New);
+    assert_eq!(gate.poll_verdict(), Some((tickets[2], TicketVerdict::Dropped)));
+    assert_eq!(
+        gate.ask(B, Quota::alone(9), SlotRequest::New),
+        GateAnswer::Refused,
+        "it has its half"
+    );
     assert_eq!(gate.waiting(), 4);
 }
 
 #[test]
-fn who_gives_up_is_forgotten() {
+fn abandoned_requests_leave_the_queue() {
     let mut gate = gate(1, 0, 4);
-    assert_eq!(gate.ask(A, Quota::alone(9), Kind::New), Answer::Enter);
-    let (first, second) = (wait(&mut gate, B, Kind::New), wait(&mut gate, C, Kind::New));
+    assert_eq!(gate.ask(A, Quota::alone(9), SlotRequest::New), GateAnswer::Enter);
+    let (first, second) =
+        (wait(&mut gate, B, SlotRequest::New), wait(&mut gate, C, SlotRequest::New));
     assert!(gate.give_up(first) && !gate.give_up(first));
     gate.leave(A);
-    assert_eq!(gate.poll_verdict(), Some((second, Verdict::Enter)));
+    assert_eq!(gate.poll_verdict(), Some((second, TicketVerdict::Enter)));
     assert_eq!(gate.waiting(), 0);
 }
 
 #[test]
-fn a_turn_that_runs_anyway_is_counted() {
+fn turns_that_bypass_the_queue_are_counted() {
     let mut gate = gate(1, 0, 4);
     gate.enter(A);
     gate.enter(A);
-    let ticket = wait(&mut gate, B, Kind::New);
+    let ticket = wait(&mut gate, B, SlotRequest::New);
     gate.leave(A);
     assert_eq!(gate.poll_verdict(), None);
     gate.leave(A);
-    assert_eq!(gate.poll_verdict(), Some((ticket, Verdict::Enter)));
+    assert_eq!(gate.poll_verdict(), Some((ticket, TicketVerdict::Enter)));
 }
 
 /// Asks until the gate lets no more in. Gives how many it let in.
-fn fill(gate: &mut Gate, owner: Owner, quota: Quota, kind: Kind) -> usize {
+fn fill(gate: &mut SlotGate, owner: SlotOwner, quota: Quota, kind: SlotRequest) -> usize {
     std::iter::repeat_with(|| gate.try_enter(owner, quota, kind)).take_while(|in_| *in_).count()
 }
 
@@ -146,15 +159,15 @@ fn fill(gate: &mut Gate, owner: Owner, quota: Quota, kind: Kind) -> usize {
 fn one_key_cannot_take_every_slot_when_there_are_others() {
     const SHARED: Quota = Quota::shared(usize::MAX);
     let mut gate = gate(32, 8, 8);
-    assert_eq!(fill(&mut gate, A, SHARED, Kind::New), 24);
-    assert_eq!(gate.why(A, SHARED, Kind::New), Some(Why::Share));
-    assert_eq!(fill(&mut gate, B, SHARED, Kind::New), 6);
-    assert_eq!(fill(&mut gate, C, SHARED, Kind::New), 1);
+    assert_eq!(fill(&mut gate, A, SHARED, SlotRequest::New), 24);
+    assert_eq!(gate.why(A, SHARED, SlotRequest::New), Some(Why::Share));
+    assert_eq!(fill(&mut gate, B, SHARED, SlotRequest::New), 6);
+    assert_eq!(fill(&mut gate, C, SHARED, SlotRequest::New), 1);
     // As slots become free, those with fewer get them, until shares are equal.
     for _ in 0..24 {
         gate.leave(A);
         for owner in [A, B, C] {
-            fill(&mut gate, owner, SHARED, Kind::New);
+            fill(&mut gate, owner, SHARED, SlotRequest::New);
         }
     }
     let held = [A, B, C].map(|owner| gate.running_by.get(&owner).copied().unwrap_or_default());
@@ -166,36 +179,36 @@ fn the_last_slot_is_for_a_key_that_has_none() {
     const SHARED: Quota = Quota::shared(usize::MAX);
     for total in 2..40 {
         let mut gate = gate(total, 0, 8);
-        assert!(fill(&mut gate, A, SHARED, Kind::New) < total);
-        assert_eq!(gate.ask(B, SHARED, Kind::New), Answer::Enter, "of {total}");
+        assert!(fill(&mut gate, A, SHARED, SlotRequest::New) < total);
+        assert_eq!(gate.ask(B, SHARED, SlotRequest::New), GateAnswer::Enter, "of {total}");
     }
     let mut gate = gate(1, 0, 8);
-    assert_eq!(fill(&mut gate, A, SHARED, Kind::New), 1, "a single slot goes round");
+    assert_eq!(fill(&mut gate, A, SHARED, SlotRequest::New), 1, "a single slot goes round");
 }
 
 #[test]
 fn a_key_alone_or_with_a_limit_of_its_own_may_take_every_slot() {
-    assert_eq!(fill(&mut gate(32, 8, 8), A, Quota::alone(usize::MAX), Kind::New), 32);
+    assert_eq!(fill(&mut gate(32, 8, 8), A, Quota::alone(usize::MAX), SlotRequest::New), 32);
     let own = Quota { limit: 32, assured: 32 };
-    assert_eq!(fill(&mut gate(32, 8, 8), A, own, Kind::New), 32);
+    assert_eq!(fill(&mut gate(32, 8, 8), A, own, SlotRequest::New), 32);
     let own = Quota { limit: 2, assured: 2 };
-    assert_eq!(fill(&mut gate(2, 8, 8), A, own, Kind::New), 2);
+    assert_eq!(fill(&mut gate(2, 8, 8), A, own, SlotRequest::New), 2);
 }
 
 #[test]
 fn tool_results_of_one_key_leave_room_for_others() {
     const SHARED: Quota = Quota::shared(usize::MAX);
     let mut gate = gate(32, 8, 64);
-    assert_eq!(fill(&mut gate, A, SHARED, Kind::Results), 30);
-    let waiting = gate.ask(A, SHARED, Kind::Results);
-    assert_eq!(gate.ask(B, SHARED, Kind::New), Answer::Enter);
-    assert_eq!(gate.ask(B, SHARED, Kind::Results), Answer::Enter);
+    assert_eq!(fill(&mut gate, A, SHARED, SlotRequest::Results), 30);
+    let waiting = gate.ask(A, SHARED, SlotRequest::Results);
+    assert_eq!(gate.ask(B, SHARED, SlotRequest::New), GateAnswer::Enter);
+    assert_eq!(gate.ask(B, SHARED, SlotRequest::Results), GateAnswer::Enter);
     gate.leave(A);
     assert_eq!(gate.poll_verdict(), None, "still at its share");
     gate.leave(B);
     gate.leave(B);
-    let Answer::Wait(ticket) = waiting else { panic!("{waiting:?}") };
-    assert_eq!(gate.poll_verdict(), Some((ticket, Verdict::Enter)));
+    let GateAnswer::Wait(ticket) = waiting else { panic!("{waiting:?}") };
+    assert_eq!(gate.poll_verdict(), Some((ticket, TicketVerdict::Enter)));
 }
 
 #[derive(Clone, Debug)]
@@ -216,23 +229,23 @@ fn op() -> impl Strategy<Value = Op> {
 proptest! {
     /// Limits hold, nothing is lost, and no place stays free while someone could have it.
     #[test]
-    fn the_rules_hold_whatever_happens(
+    fn limits_hold_for_any_sequence_of_operations(
         ops in prop::collection::vec(op(), 1..200),
         assured in prop_oneof![Just(0), Just(1), Just(usize::MAX)],
     ) {
         let (total, reserve, waiting) = (4, 2, 6);
         let quota = Quota { limit: 2, assured };
         let mut gate = gate(total, reserve, waiting);
-        let mut running: Vec<(Owner, Kind)> = Vec::new();
-        let mut queue: Vec<(Ticket, Kind)> = Vec::new();
+        let mut running: Vec<(SlotOwner, SlotRequest)> = Vec::new();
+        let mut queue: Vec<(Ticket, SlotRequest)> = Vec::new();
         for op in ops {
             match op {
                 Op::Ask(owner, results) => {
-                    let kind = if results { Kind::Results } else { Kind::New };
-                    match gate.ask(Owner(owner), quota, kind) {
-                        Answer::Enter => running.push((Owner(owner), kind)),
-                        Answer::Wait(ticket) => queue.push((ticket, kind)),
-                        Answer::Refused => {}
+                    let kind = if results { SlotRequest::Results } else { SlotRequest::New };
+                    match gate.ask(SlotOwner(owner), quota, kind) {
+                        GateAnswer::Enter => running.push((SlotOwner(owner), kind)),
+                        GateAnswer::Wait(ticket) => queue.push((ticket, kind)),
+                        GateAnswer::Refused => {}
                     }
                 }
                 Op::Leave(at) if !running.is_empty() => {
@@ -248,17 +261,17 @@ proptest! {
             while let Some((ticket, verdict)) = gate.poll_verdict() {
                 let at = queue.iter().position(|(other, _)| *other == ticket);
                 let (ticket, kind) = queue.swap_remove(at.expect("it waited"));
-                if verdict == Verdict::Enter {
+                if verdict == TicketVerdict::Enter {
                     running.push((ticket.owner, kind));
                 }
             }
             prop_assert_eq!(gate.free(), total.saturating_sub(running.len()));
             prop_assert_eq!(gate.waiting(), queue.len());
             prop_assert!(running.len() <= total + reserve);
-            prop_assert!(queue.iter().filter(|(_, kind)| *kind == Kind::New).count() <= waiting);
+            prop_assert!(queue.iter().filter(|(_, kind)| *kind == SlotRequest::New).count() <= waiting);
             for (ticket, kind) in &queue {
                 prop_assert!(gate.why(ticket.owner, quota, *kind).is_some());
-                if assured == usize::MAX && *kind == Kind::Results {
+                if assured == usize::MAX && *kind == SlotRequest::Results {
                     prop_assert!(running.len() >= total + reserve);
                 }
             }

@@ -2,25 +2,25 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{Owner, Quota, Ticket};
+use super::{Quota, SlotOwner, Ticket};
 
 #[derive(Debug, Default)]
-pub(super) struct Line {
-    by: BTreeMap<Owner, Waiting>,
+pub(super) struct OwnerQueue {
+    by: BTreeMap<SlotOwner, OwnerTickets>,
     /// Everyone in `by`, the one whose turn it is first.
-    order: VecDeque<Owner>,
+    order: VecDeque<SlotOwner>,
     len: usize,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct OwnerTickets {
     /// As the owner's newest request has it: limits can be changed.
     quota: Quota,
     /// In the order of their numbers. Never empty.
     tickets: VecDeque<Ticket>,
 }
 
-impl Line {
+impl OwnerQueue {
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -28,7 +28,7 @@ impl Line {
     pub(super) fn push(&mut self, ticket: Ticket, quota: Quota) {
         let waiting = self.by.entry(ticket.owner).or_insert_with(|| {
             self.order.push_back(ticket.owner);
-            Waiting { quota, tickets: VecDeque::new() }
+            OwnerTickets { quota, tickets: VecDeque::new() }
         });
         waiting.quota = quota;
         waiting.tickets.push_back(ticket);
@@ -36,7 +36,7 @@ impl Line {
     }
 
     /// The next ticket of the first owner in turn who may go on, given its quota.
-    pub(super) fn pop(&mut self, may: impl Fn(Owner, Quota) -> bool) -> Option<Ticket> {
+    pub(super) fn pop(&mut self, may: impl Fn(SlotOwner, Quota) -> bool) -> Option<Ticket> {
         let (by, order) = (&self.by, &self.order);
         let at = order
             .iter()
@@ -64,7 +64,7 @@ impl Line {
 
     /// Makes room for one more of `owner`: drops the newest ticket of whoever has the
     /// most, as long as that is someone who is better off even then.
-    pub(super) fn shorten(&mut self, owner: Owner) -> Option<Ticket> {
+    pub(super) fn shorten(&mut self, owner: SlotOwner) -> Option<Ticket> {
         let own = self.by.get(&owner).map_or(0, |waiting| waiting.tickets.len());
         let (longest, waiting) =
             self.by.iter_mut().max_by_key(|(_, waiting)| waiting.tickets.len())?;
@@ -77,7 +77,7 @@ impl Line {
         Some(dropped)
     }
 
-    fn forget_if_empty(&mut self, owner: Owner) {
+    fn forget_if_empty(&mut self, owner: SlotOwner) {
         if self.by.get(&owner).is_some_and(|waiting| waiting.tickets.is_empty()) {
             self.by.remove(&owner);
             self.order.retain(|other| *other != owner);

@@ -14,11 +14,11 @@ mod line;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use self::line::Line;
+use self::line::OwnerQueue;
 
 /// How many there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rules {
+pub struct GateRules {
     /// Turns that run at once.
     pub total: usize,
     /// Further ones, only for requests with tool results.
@@ -29,7 +29,7 @@ pub struct Rules {
 
 /// One who asks. Everything with the same number shares one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Owner(pub u64);
+pub struct SlotOwner(pub u64);
 
 /// How much one owner may run at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub const fn has_room(held: usize, free: usize, assured: usize) -> bool {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SlotRequest {
     New,
     /// Brings results that a turn waits for.
     Results,
@@ -80,21 +80,21 @@ pub enum Kind {
 /// A place in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket {
-    owner: Owner,
+    owner: SlotOwner,
     number: u64,
 }
 
 impl Ticket {
     #[must_use]
-    pub fn owner(self) -> Owner {
+    pub fn owner(self) -> SlotOwner {
         self.owner
     }
 }
 
 /// What comes of asking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// Run. [`Gate::leave`] when done.
+pub enum GateAnswer {
+    /// Run. [`SlotGate::leave`] when done.
     Enter,
     /// Wait for the verdict on this ticket.
     Wait(Ticket),
@@ -104,8 +104,8 @@ pub enum Answer {
 
 /// What comes of waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// As [`Answer::Enter`].
+pub enum TicketVerdict {
+    /// As [`GateAnswer::Enter`].
     Enter,
     /// Somebody else needed the place in the queue more.
     Dropped,
@@ -124,55 +124,55 @@ pub enum Why {
 
 /// The state of it all.
 #[derive(Debug)]
-pub struct Gate {
-    rules: Rules,
+pub struct SlotGate {
+    rules: GateRules,
     running: usize,
     /// Those with none are not in it.
-    running_by: BTreeMap<Owner, usize>,
-    new: Line,
-    results: Line,
-    verdicts: VecDeque<(Ticket, Verdict)>,
+    running_by: BTreeMap<SlotOwner, usize>,
+    new: OwnerQueue,
+    results: OwnerQueue,
+    verdicts: VecDeque<(Ticket, TicketVerdict)>,
     tickets: u64,
 }
 
-impl Gate {
+impl SlotGate {
     #[must_use]
-    pub fn new(rules: Rules) -> Self {
+    pub fn new(rules: GateRules) -> Self {
         Self {
             rules,
             running: 0,
             running_by: BTreeMap::new(),
-            new: Line::default(),
-            results: Line::default(),
+            new: OwnerQueue::default(),
+            results: OwnerQueue::default(),
             verdicts: VecDeque::new(),
             tickets: 0,
         }
     }
 
     /// Asks for a place.
-    pub fn ask(&mut self, owner: Owner, quota: Quota, kind: Kind) -> Answer {
+    pub fn ask(&mut self, owner: SlotOwner, quota: Quota, kind: SlotRequest) -> GateAnswer {
         if self.try_enter(owner, quota, kind) {
-            return Answer::Enter;
+            return GateAnswer::Enter;
         }
         let line = match kind {
-            Kind::New => &mut self.new,
-            Kind::Results => &mut self.results,
+            SlotRequest::New => &mut self.new,
+            SlotRequest::Results => &mut self.results,
         };
         if line.len() >= self.rules.waiting {
             // One owner's crowd does not keep the others out.
             match line.shorten(owner) {
-                Some(dropped) => self.verdicts.push_back((dropped, Verdict::Dropped)),
-                None => return Answer::Refused,
+                Some(dropped) => self.verdicts.push_back((dropped, TicketVerdict::Dropped)),
+                None => return GateAnswer::Refused,
             }
         }
         self.tickets += 1;
         let ticket = Ticket { owner, number: self.tickets };
         line.push(ticket, quota);
-        Answer::Wait(ticket)
+        GateAnswer::Wait(ticket)
     }
 
     /// Takes a place if there is one.
-    pub fn try_enter(&mut self, owner: Owner, quota: Quota, kind: Kind) -> bool {
+    pub fn try_enter(&mut self, owner: SlotOwner, quota: Quota, kind: SlotRequest) -> bool {
         // By the invariant, no waiting request could use the place.
         let fits = self.why(owner, quota, kind).is_none();
         if fits {
@@ -182,13 +182,13 @@ impl Gate {
     }
 
     /// Counts a turn that runs anyway, be there a place or not.
-    pub fn enter(&mut self, owner: Owner) {
+    pub fn enter(&mut self, owner: SlotOwner) {
         self.running += 1;
         *self.running_by.entry(owner).or_default() += 1;
     }
 
     /// A turn that had a place is over, or waits for its client's tools.
-    pub fn leave(&mut self, owner: Owner) {
+    pub fn leave(&mut self, owner: SlotOwner) {
         self.running = self.running.saturating_sub(1);
         if let Some(running) = self.running_by.get_mut(&owner) {
             *running = running.saturating_sub(1);
@@ -205,13 +205,13 @@ impl Gate {
     }
 
     /// The next verdict to deliver.
-    pub fn poll_verdict(&mut self) -> Option<(Ticket, Verdict)> {
+    pub fn poll_verdict(&mut self) -> Option<(Ticket, TicketVerdict)> {
         self.verdicts.pop_front()
     }
 
     /// What keeps a request of this owner out, if anything.
     #[must_use]
-    pub fn why(&self, owner: Owner, quota: Quota, kind: Kind) -> Option<Why> {
+    pub fn why(&self, owner: SlotOwner, quota: Quota, kind: SlotRequest) -> Option<Why> {
         let held = self.running_by.get(&owner).copied().unwrap_or_default();
         why(held, self.free_for(kind), quota, kind)
     }
@@ -228,28 +228,29 @@ impl Gate {
         self.new.len() + self.results.len()
     }
 
-    fn free_for(&self, kind: Kind) -> usize {
+    fn free_for(&self, kind: SlotRequest) -> usize {
         let slots = match kind {
-            Kind::New => self.rules.total,
-            Kind::Results => self.rules.total.saturating_add(self.rules.reserve),
+            SlotRequest::New => self.rules.total,
+            SlotRequest::Results => self.rules.total.saturating_add(self.rules.reserve),
         };
         slots.saturating_sub(self.running)
     }
 
     /// Lets in whoever can come in now.
     fn admit(&mut self) {
-        while let Some(next) = self.pop(Kind::Results).or_else(|| self.pop(Kind::New)) {
+        while let Some(next) = self.pop(SlotRequest::Results).or_else(|| self.pop(SlotRequest::New))
+        {
             self.enter(next.owner);
-            self.verdicts.push_back((next, Verdict::Enter));
+            self.verdicts.push_back((next, TicketVerdict::Enter));
         }
     }
 
     /// The next of this kind who can come in.
-    fn pop(&mut self, kind: Kind) -> Option<Ticket> {
+    fn pop(&mut self, kind: SlotRequest) -> Option<Ticket> {
         let (free, running_by) = (self.free_for(kind), &self.running_by);
         let line = match kind {
-            Kind::New => &mut self.new,
-            Kind::Results => &mut self.results,
+            SlotRequest::New => &mut self.new,
+            SlotRequest::Results => &mut self.results,
         };
         if free == 0 {
             return None;
@@ -262,10 +263,10 @@ impl Gate {
 }
 
 /// Why an owner that holds `held` slots gets none of the `free` ones.
-fn why(held: usize, free: usize, quota: Quota, kind: Kind) -> Option<Why> {
+fn why(held: usize, free: usize, quota: Quota, kind: SlotRequest) -> Option<Why> {
     if free == 0 {
         Some(Why::Total)
-    } else if kind == Kind::New && held >= quota.limit {
+    } else if kind == SlotRequest::New && held >= quota.limit {
         Some(Why::Owner)
     } else if !has_room(held, free, quota.assured) {
         Some(Why::Share)

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_known_version_with_a_handshake_is_kept() {
+    fn known_versions_are_accepted_and_others_replaced() {
         for known in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
             assert_eq!(negotiated(known), known);
         }

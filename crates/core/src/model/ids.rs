@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_id_leads_back_to_its_session() {
+    fn call_id_contains_its_session() {
         let session = SessionId::from_random([0xab; 16]);
         let id = CallId::in_session(session, 7);
         assert_eq!(id.as_str(), "sess_abababababababababababab__call_7");

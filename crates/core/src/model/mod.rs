@@ -11,8 +11,8 @@ mod usage;
 
 pub use event::{FinishReason, TerminalGuard, TurnEvent};
 pub use request::{
-    Dialect, Effort, Format, Hints, Image, ImageSource, Item, Message, Params, Part, Reasoning,
-    Role, Sampling, Schema, TurnRequest,
+    AnswerFormat, Dialect, Effort, Hints, Image, ImageSource, Item, Message, ParamHandling, Part,
+    Reasoning, Role, Sampling, Schema, TurnRequest,
 };
 pub use time::Millis;
 pub use tool::{Tool, ToolCall, ToolChoice, ToolContent, ToolResult};

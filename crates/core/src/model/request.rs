@@ -112,21 +112,21 @@ pub struct Sampling {
     pub effort: Option<Effort>,
     pub max_tokens: Option<u64>,
     pub stop: Vec<String>,
-    pub format: Format,
-    pub params: Params,
+    pub format: AnswerFormat,
+    pub params: ParamHandling,
 }
 
 impl Sampling {
     /// Whether the client may see something else than what the backend said.
     #[must_use]
     pub fn is_controlled(&self) -> bool {
-        self.max_tokens.is_some() || !self.stop.is_empty() || self.format != Format::Text
+        self.max_tokens.is_some() || !self.stop.is_empty() || self.format != AnswerFormat::Text
     }
 }
 
 /// The shape that the text of the answer must have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Format {
+pub enum AnswerFormat {
     #[default]
     Text,
     /// Any JSON object.
@@ -144,7 +144,7 @@ pub struct Schema {
 /// What becomes of the parameters that the client set to something other than their
 /// default. A response header lists them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Params {
+pub struct ParamHandling {
     /// The backend knows them.
     pub native: Vec<&'static str>,
     /// The gateway sees to them.
@@ -153,7 +153,7 @@ pub struct Params {
     pub ignored: Vec<&'static str>,
 }
 
-impl Params {
+impl ParamHandling {
     /// Lists these as native where they are listed as ignored: this backend does them.
     pub fn serve(&mut self, names: &[&'static str]) {
         for &name in names {

@@ -9,36 +9,36 @@ use super::{ModelInfo, ModelList, family::version, slug};
 
 /// A kind of model: the words an id of it has, and the ones it has not.
 #[derive(Debug)]
-struct Kind {
+struct ModelKind {
     has: &'static [&'static str],
     not: &'static [&'static str],
 }
 
-const fn kind(has: &'static [&'static str], not: &'static [&'static str]) -> Kind {
-    Kind { has, not }
+const fn kind(has: &'static [&'static str], not: &'static [&'static str]) -> ModelKind {
+    ModelKind { has, not }
 }
 
-const SONNET: Kind = kind(&["sonnet"], &[]);
-const OPUS: Kind = kind(&["opus"], &[]);
-const HAIKU: Kind = kind(&["haiku"], &[]);
-const FABLE: Kind = kind(&["fable"], &[]);
+const SONNET: ModelKind = kind(&["sonnet"], &[]);
+const OPUS: ModelKind = kind(&["opus"], &[]);
+const HAIKU: ModelKind = kind(&["haiku"], &[]);
+const FABLE: ModelKind = kind(&["fable"], &[]);
 const SMALL: [&str; 6] = ["mini", "nano", "luna", "spark", "codex", "terra"];
-const GPT: Kind = kind(&["gpt"], &SMALL);
-const GPT_ANY: Kind = kind(&["gpt"], &[]);
-const GPT_MINI: Kind = kind(&["gpt", "mini"], &["codex"]);
-const GPT_LUNA: Kind = kind(&["gpt", "luna"], &[]);
-const GPT_NANO: Kind = kind(&["gpt", "nano"], &[]);
-const CODEX: Kind = kind(&["codex"], &["mini", "spark"]);
-const GEMINI_PRO: Kind = kind(&["gemini", "pro"], &[]);
-const GEMINI_FLASH: Kind = kind(&["gemini", "flash"], &[]);
-const GROK: Kind = kind(&["grok"], &[]);
-const KIMI: Kind = kind(&["kimi"], &[]);
-const GLM: Kind = kind(&["glm"], &[]);
-const COMPOSER: Kind = kind(&["composer"], &[]);
+const GPT: ModelKind = kind(&["gpt"], &SMALL);
+const GPT_ANY: ModelKind = kind(&["gpt"], &[]);
+const GPT_MINI: ModelKind = kind(&["gpt", "mini"], &["codex"]);
+const GPT_LUNA: ModelKind = kind(&["gpt", "luna"], &[]);
+const GPT_NANO: ModelKind = kind(&["gpt", "nano"], &[]);
+const CODEX: ModelKind = kind(&["codex"], &["mini", "spark"]);
+const GEMINI_PRO: ModelKind = kind(&["gemini", "pro"], &[]);
+const GEMINI_FLASH: ModelKind = kind(&["gemini", "flash"], &[]);
+const GROK: ModelKind = kind(&["grok"], &[]);
+const KIMI: ModelKind = kind(&["kimi"], &[]);
+const GLM: ModelKind = kind(&["glm"], &[]);
+const COMPOSER: ModelKind = kind(&["composer"], &[]);
 
 /// The kinds a name stands for, best first. A table for people to extend: the first
 /// row whose pattern fits counts, `*` at the end of a pattern means any rest.
-const TABLE: &[(&str, &[Kind])] = &[
+const TABLE: &[(&str, &[ModelKind])] = &[
     ("sonnet*", &[SONNET, OPUS, HAIKU]),
     ("opus*", &[OPUS, FABLE, SONNET]),
     ("haiku*", &[HAIKU, SONNET]),
@@ -81,7 +81,7 @@ const TABLE: &[(&str, &[Kind])] = &[
 const CLAUDE: &str = "claude-";
 
 /// Any other `claude-…` name.
-const ANY_CLAUDE: &[Kind] = &[SONNET, OPUS, FABLE, HAIKU];
+const ANY_CLAUDE: &[ModelKind] = &[SONNET, OPUS, FABLE, HAIKU];
 
 /// The names `ibeam models --aliases` shows: what people write, what Anthropic's tools have
 /// built in (small models for their background work included), what OpenAI's have.
@@ -115,20 +115,20 @@ const SHOWN: [&str; 25] = [
 
 /// What an alias leads to.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Target<'a> {
+pub(super) enum AliasTarget<'a> {
     Model(&'a ModelInfo),
     Auto,
 }
 
 impl ModelList {
     /// What a well-known name means here; `None` when it is not well known.
-    pub(super) fn alias(&self, name: &str) -> Option<Target<'_>> {
+    pub(super) fn alias(&self, name: &str) -> Option<AliasTarget<'_>> {
         let name = name.to_ascii_lowercase();
         let kinds = kinds(&name)?;
         let model = self
             .same_version(kinds, &name)
             .or_else(|| kinds.iter().find_map(|kind| self.newest(kind)));
-        Some(model.map_or(Target::Auto, Target::Model))
+        Some(model.map_or(AliasTarget::Auto, AliasTarget::Model))
     }
 
     /// Every alias that is worth showing, with the public id of its target.
@@ -158,7 +158,7 @@ impl ModelList {
 
     /// A `claude-…` name may have a date behind the version: then that version is meant, if
     /// the user has it.
-    fn same_version(&self, kinds: &[Kind], name: &str) -> Option<&ModelInfo> {
+    fn same_version(&self, kinds: &[ModelKind], name: &str) -> Option<&ModelInfo> {
         let (kind, version_of) = (kinds.first()?, version(name));
         let same = |model: &&ModelInfo| {
             kind.fits(&model.id) && version(slug::split(&model.id).0) == version_of
@@ -168,7 +168,7 @@ impl ModelList {
 
     /// The newest of a kind. Among equals the plainest name wins, then the order of
     /// the list.
-    fn newest(&self, kind: &Kind) -> Option<&ModelInfo> {
+    fn newest(&self, kind: &ModelKind) -> Option<&ModelInfo> {
         let rank = |model: &ModelInfo| {
             let (base, wish) = slug::split(&model.id);
             let extra = usize::from(!wish.is_empty());
@@ -180,14 +180,14 @@ impl ModelList {
     }
 }
 
-impl Kind {
+impl ModelKind {
     fn fits(&self, id: &str) -> bool {
         let has = |word: &&str| id.split(['-', '.']).any(|part| part == *word);
         self.has.iter().all(has) && !self.not.iter().any(has)
     }
 }
 
-fn kinds(name: &str) -> Option<&'static [Kind]> {
+fn kinds(name: &str) -> Option<&'static [ModelKind]> {
     let claude = name.strip_prefix(CLAUDE).or((name == "claude").then_some(""));
     if let Some(rest) = claude {
         let tier = rest.split('-').find_map(|word| row(word).filter(|_| is_tier(word)));
@@ -200,7 +200,7 @@ fn is_tier(word: &str) -> bool {
     matches!(word, "sonnet" | "opus" | "haiku" | "fable")
 }
 
-fn row(name: &str) -> Option<&'static [Kind]> {
+fn row(name: &str) -> Option<&'static [ModelKind]> {
     TABLE
         .iter()
         .find(|(pattern, _)| match pattern.strip_suffix('*') {

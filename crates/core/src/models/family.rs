@@ -17,7 +17,7 @@ pub enum Family {
 
 /// Tokens that fit in, tokens that come out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Limits {
+pub(super) struct TokenLimits {
     pub(super) context: u32,
     pub(super) output: u32,
 }
@@ -117,8 +117,8 @@ fn is_o_series(id: &str) -> bool {
         && chars.next().is_none_or(|c| c == '-')
 }
 
-pub(super) fn limits(id: &str) -> Limits {
-    Limits {
+pub(super) fn limits(id: &str) -> TokenLimits {
+    TokenLimits {
         context: longest_prefix(CONTEXT, id).unwrap_or(DEFAULT_CONTEXT),
         output: longest_prefix(OUTPUT, id).unwrap_or(DEFAULT_OUTPUT),
     }

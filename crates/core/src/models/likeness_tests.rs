@@ -1,7 +1,7 @@
 use super::{Likeness::*, likeness};
 
 #[test]
-fn spellings_of_one_model() {
+fn likeness_of_two_spellings() {
     for (wanted, listed, expected) in [
         ("composer-2", "composer-2", Some(Id)),
         ("composer-2", "composer-2[]", Some(Variant)),

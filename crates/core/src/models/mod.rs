@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 pub use family::Family;
 pub(crate) use likeness::{Likeness, likeness};
-pub use resolve::{Resolved, Unknown, Via};
+pub use resolve::{Resolved, UnknownName, Via};
 
 /// The id the backend knows its own choice by.
 pub const AUTO_WIRE_ID: &str = "default";

@@ -160,7 +160,7 @@ pub(super) fn check(list: &ModelList, rows: &[(&str, Option<Effort>, &str)]) {
 }
 
 #[test]
-fn names_of_a_list_of_slugs() {
+fn names_resolve_in_a_list_of_slugs() {
     let (low, high) = (Some(Effort::Low), Some(Effort::High));
     check(
         &slugs(),
@@ -237,7 +237,7 @@ fn names_of_a_list_of_slugs() {
 }
 
 #[test]
-fn well_known_names() {
+fn well_known_names_resolve() {
     check(
         &slugs(),
         &[
@@ -284,7 +284,7 @@ fn well_known_names() {
 }
 
 #[test]
-fn a_plan_without_the_kind_gets_the_backends_choice() {
+fn alias_without_a_match_resolves_to_auto() {
     let list = ModelList::new(vec![ModelInfo::from_id("default"), ModelInfo::from_id("glm-5.2")]);
     check(
         &list,
@@ -310,7 +310,7 @@ fn without_a_list_only_auto_is_known() {
 }
 
 #[test]
-fn names_of_a_list_with_parameters() {
+fn names_resolve_in_a_list_with_parameters() {
     let (low, high) = (Some(Effort::Low), Some(Effort::High));
     check(
         &parameters(),
@@ -367,7 +367,7 @@ fn a_refusal_names_close_matches_and_the_command() {
 fn unknown_names_pass_through_when_allowed() {
     let list = slugs();
     let pass = |name: &str, effort| {
-        let resolved = list.resolve_with(name, effort, Unknown::PassThrough).unwrap();
+        let resolved = list.resolve_with(name, effort, UnknownName::PassThrough).unwrap();
         assert_eq!(resolved.via, Via::PassedThrough);
         show(&resolved)
     };
@@ -375,13 +375,13 @@ fn unknown_names_pass_through_when_allowed() {
     assert_eq!(pass("llama-4[size=big]", None), "llama-4 [size=big]");
     assert_eq!(pass("gpt-5.9-high", None), "gpt-5.9 [reasoning=high]");
     assert_eq!(pass("cursor/gpt-5.9", Some(Effort::Low)), "gpt-5.9 [reasoning=low]");
-    assert!(list.resolve_with("", None, Unknown::PassThrough).is_err());
-    let known = list.resolve_with("gpt-5.4", None, Unknown::PassThrough).unwrap();
+    assert!(list.resolve_with("", None, UnknownName::PassThrough).is_err());
+    let known = list.resolve_with("gpt-5.4", None, UnknownName::PassThrough).unwrap();
     assert_eq!(known.via, Via::Listed);
 }
 
 #[test]
-fn both_answers_of_the_backend_make_one_list() {
+fn both_lists_of_the_backend_are_merged() {
     let usable = [
         ModelDetails {
             model_id: "gpt-5.4".to_owned(),
@@ -407,7 +407,7 @@ fn both_answers_of_the_backend_make_one_list() {
 }
 
 #[test]
-fn slugs_of_a_base_with_parameters_are_understood_and_not_shown() {
+fn slugs_of_a_parameterised_model_resolve_but_are_not_listed() {
     let details = |id: &str| ModelDetails { model_id: id.to_owned(), ..ModelDetails::default() };
     let usable = ["gpt-5.4", "gpt-5.4-high", "gpt-5.4-thinking", "gpt-5.4-fast", "glm-5.2-high"];
     let available = [AvailableModel {
@@ -424,7 +424,7 @@ fn slugs_of_a_base_with_parameters_are_understood_and_not_shown() {
 }
 
 #[test]
-fn limits_and_owners_go_by_the_longest_prefix() {
+fn longest_prefix_decides_limits_and_owner() {
     let rows = [
         ("claude-opus-4-8-high", 300_000, 64_000, "anthropic"),
         ("claude-sonnet-5", 200_000, 32_000, "anthropic"),
@@ -454,7 +454,7 @@ fn limits_and_owners_go_by_the_longest_prefix() {
 }
 
 #[test]
-fn a_list_survives_its_file() {
+fn model_list_round_trips_as_json() {
     let list = parameters();
     let text = serde_json::to_string(&list).unwrap();
     assert_eq!(serde_json::from_str::<ModelList>(&text).unwrap(), list);

@@ -2,7 +2,7 @@
 
 use super::{
     AUTO_NAME, AUTO_WIRE_ID, Family, ModelInfo, ModelList, VariantInfo,
-    alias::Target,
+    alias::AliasTarget,
     parameters::{asks_for_long_context, gpt, set, set_composer_tier, with_parameters},
     slug::{self, Wish},
 };
@@ -41,7 +41,7 @@ pub enum Via {
 
 /// What to do with a name that nothing knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Unknown {
+pub enum UnknownName {
     #[default]
     Refuse,
     PassThrough,
@@ -62,7 +62,7 @@ impl ModelList {
     /// # Errors
     /// [`ErrorCode::ModelNotFound`], with the names that come close.
     pub fn resolve(&self, name: &str, effort: Option<Effort>) -> Result<Resolved, TurnError> {
-        self.resolve_with(name, effort, Unknown::Refuse)
+        self.resolve_with(name, effort, UnknownName::Refuse)
     }
 
     /// # Errors
@@ -71,7 +71,7 @@ impl ModelList {
         &self,
         name: &str,
         effort: Option<Effort>,
-        unknown: Unknown,
+        unknown: UnknownName,
     ) -> Result<Resolved, TurnError> {
         let plain = slug::strip_prefixes(name);
         let field = Wish::effort(effort);
@@ -89,8 +89,8 @@ impl ModelList {
             return with_known_controls(bare, found);
         }
         let passed = match unknown {
-            Unknown::PassThrough => passed_through(plain, field),
-            Unknown::Refuse => None,
+            UnknownName::PassThrough => passed_through(plain, field),
+            UnknownName::Refuse => None,
         };
         passed.ok_or_else(|| self.not_found(name))
     }
@@ -121,8 +121,8 @@ impl ModelList {
         let target = self.alias(base)?;
         let wish = suffixes.or(controls).or(field.clone());
         Some(match target {
-            Target::Model(model) => self.settle(Hit::Base(model), wish, Via::Alias),
-            Target::Auto => Resolved { via: Via::Alias, ..self.auto() },
+            AliasTarget::Model(model) => self.settle(Hit::Base(model), wish, Via::Alias),
+            AliasTarget::Auto => Resolved { via: Via::Alias, ..self.auto() },
         })
     }
 

@@ -74,7 +74,7 @@ fn legacy(with_parameters: bool) -> ModelList {
 }
 
 #[test]
-fn a_legacy_slug_keeps_its_words() {
+fn legacy_slug_keeps_its_parameters() {
     let low = Some(Effort::Low);
     check(
         &legacy(true),
@@ -107,7 +107,7 @@ fn a_legacy_slug_keeps_its_words() {
 }
 
 #[test]
-fn a_legacy_slug_keeps_its_words_without_parameters() {
+fn legacy_slug_resolves_in_a_list_without_parameters() {
     let low = Some(Effort::Low);
     check(
         &legacy(false),
@@ -151,7 +151,7 @@ fn a_bare_composer_is_not_the_fast_one_without_parameters() {
 }
 
 fn pass(name: &str) -> String {
-    match ModelList::default().resolve_with(name, None, Unknown::PassThrough) {
+    match ModelList::default().resolve_with(name, None, UnknownName::PassThrough) {
         Ok(resolved) => show(&resolved),
         Err(error) => format!("{:?}", error.code),
     }
@@ -169,7 +169,7 @@ fn a_bare_composer_is_not_the_fast_one_when_passed_through() {
 }
 
 #[test]
-fn brackets_never_go_out_as_id() {
+fn model_ids_never_contain_brackets() {
     // as written by the client
     assert_eq!(pass("llama-4:8b"), "llama-4:8b []");
     assert_eq!(pass("llama-4:8b[size=big]"), "llama-4:8b [size=big]");

@@ -39,12 +39,12 @@ pub const SIGN_IN: &str = "ibeam login";
 
 /// A failure, classified.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Failure {
+pub struct PeerFailure {
     pub error: TurnError,
     pub remedy: Remedy,
 }
 
-impl Failure {
+impl PeerFailure {
     /// A stream that ended before its turn did.
     pub(crate) fn cut_short() -> Self {
         let text = "Cursor closed the stream before the answer was complete.";
@@ -68,8 +68,8 @@ impl Failure {
 }
 
 /// A Connect error, from an end frame or a refused call.
-pub(crate) fn connect_error(error: &ConnectError) -> Failure {
-    let words = Words::of(error);
+pub(crate) fn connect_error(error: &ConnectError) -> PeerFailure {
+    let words = ErrorWords::of(error);
     let kind = error.detail.as_ref().map(|detail| detail.kind);
     let code = words
         .code()
@@ -127,11 +127,11 @@ pub(crate) fn connect_error(error: &ConnectError) -> Failure {
     let cause = format!("connect {}: {}", error.code.as_str(), words.public);
     let mut told = TurnError::new(code, message(code, kind, &words.public)).cause(cause);
     told.permanent = retryable == Some(false) || error.code == Code::Unimplemented;
-    Failure { error: told, remedy }
+    PeerFailure { error: told, remedy }
 }
 
 /// A transport that failed.
-pub(crate) fn link_error(error: &LinkError) -> Failure {
+pub(crate) fn link_error(error: &LinkError) -> PeerFailure {
     match error {
         LinkError::Connect(why) => {
             let text = format!(
@@ -156,7 +156,9 @@ pub(crate) fn link_error(error: &LinkError) -> Failure {
             let text = format!("The connection to Cursor broke: {why}");
             failure(ErrorCode::UpstreamClosed, redact::text(&text).into(), Remedy::Resume)
         }
-        LinkError::Fault(error) => Failure { error: TurnError::clone(error), remedy: Remedy::None },
+        LinkError::Fault(error) => {
+            PeerFailure { error: TurnError::clone(error), remedy: Remedy::None }
+        }
         LinkError::Status { status, error: Some(error), retry_after } => {
             refused(*status, error, *retry_after)
         }
@@ -169,9 +171,9 @@ pub(crate) fn link_error(error: &LinkError) -> Failure {
 }
 
 /// A call that was refused with a status and a body.
-fn refused(status: u16, error: &ConnectError, retry_after: Option<Duration>) -> Failure {
+fn refused(status: u16, error: &ConnectError, retry_after: Option<Duration>) -> PeerFailure {
     let mut failure = connect_error(error);
-    let words = Words::of(error);
+    let words = ErrorWords::of(error);
     if error.code == Code::Unknown && error.detail.is_none() && words.code().is_none() {
         // Not a name Connect knows, nor words that tell: the status says more.
         let plain = by_status(status, None);
@@ -193,11 +195,11 @@ fn refused(status: u16, error: &ConnectError, retry_after: Option<Duration>) -> 
     failure
 }
 
-fn failure(code: ErrorCode, message: String, remedy: Remedy) -> Failure {
-    Failure { error: TurnError::new(code, message), remedy }
+fn failure(code: ErrorCode, message: String, remedy: Remedy) -> PeerFailure {
+    PeerFailure { error: TurnError::new(code, message), remedy }
 }
 
-fn by_status(status: u16, retry_after: Option<Duration>) -> Failure {
+fn by_status(status: u16, retry_after: Option<Duration>) -> PeerFailure {
     let (code, remedy) = match status {
         401 => (ErrorCode::NotAuthenticated, Remedy::FreshToken),
         402 => (ErrorCode::PlanRequired, Remedy::None),
@@ -221,7 +223,7 @@ fn by_status(status: u16, retry_after: Option<Duration>) -> Failure {
 
 /// The texts of an error: what the caller is shown, and a lower-case copy to look
 /// for the phrases that tell apart what the enum does not.
-struct Words {
+struct ErrorWords {
     public: String,
     lower: String,
     /// What the model's provider answered.
@@ -229,7 +231,7 @@ struct Words {
     action_required: bool,
 }
 
-impl Words {
+impl ErrorWords {
     fn of(error: &ConnectError) -> Self {
         let mut parts: Vec<&str> = Vec::new();
         if let Some(detail) = &error.detail {
@@ -433,7 +435,7 @@ fn by_kind(kind: Kind) -> Option<ErrorCode> {
     })
 }
 
-fn by_connect_code(code: Code, words: &Words) -> ErrorCode {
+fn by_connect_code(code: Code, words: &ErrorWords) -> ErrorCode {
     match code {
         Code::Unauthenticated => ErrorCode::NotAuthenticated,
         Code::PermissionDenied => ErrorCode::PolicyDenied,

@@ -28,14 +28,14 @@ fn rows(heading: &str) -> Vec<(Vec<String>, Vec<String>)> {
     rows
 }
 
-fn shown(failure: &Failure) -> [String; 4] {
+fn shown(failure: &PeerFailure) -> [String; 4] {
     let row = failure.error.code.row();
     let texts = [row.openai_type, row.code, row.anthropic_type].map(str::to_owned);
     let [openai_type, code, anthropic_type] = texts;
     [row.status.to_string(), openai_type, code, anthropic_type]
 }
 
-fn again(failure: &Failure) -> &'static str {
+fn again(failure: &PeerFailure) -> &'static str {
     match failure.remedy {
         Remedy::None => "–",
         Remedy::Retry => "retry",
@@ -59,7 +59,7 @@ fn kind(name: &str) -> Kind {
 }
 
 /// Both ways a failure comes: at the end of a stream, and as a status.
-fn both(error: &ConnectError) -> [Failure; 2] {
+fn both(error: &ConnectError) -> [PeerFailure; 2] {
     let status = error.code.http_status();
     let refused = LinkError::Status { status, error: Some(error.clone()), retry_after: None };
     [connect_error(error), link_error(&refused)]
@@ -108,7 +108,7 @@ fn every_kind_is_as_documented() {
 }
 
 #[test]
-fn a_429_is_what_its_words_say() {
+fn a_429_is_classified_by_its_message() {
     for (words, cells) in rows("Cursor's words") {
         let [words] = &words[..] else { panic!("{words:?}") };
         let [status, openai_type, code, says] = &cells[..] else { panic!("{cells:?}") };

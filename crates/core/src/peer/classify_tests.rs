@@ -18,7 +18,7 @@ fn detailed(code: Code, kind: Kind, title: &str, detail: &str) -> ConnectError {
 }
 
 #[test]
-fn cursors_enum_comes_before_the_connect_code() {
+fn error_detail_wins_over_the_connect_code() {
     let code = Code::ResourceExhausted;
     for (kind, want) in [
         (Kind::ErrorNotLoggedIn, E::NotAuthenticated),
@@ -45,7 +45,7 @@ fn cursors_enum_comes_before_the_connect_code() {
 }
 
 #[test]
-fn a_429_is_looked_at_before_it_is_called_a_quota() {
+fn message_of_a_429_is_checked_before_it_counts_as_quota() {
     for (words, want) in [
         ("Update Required: get the newest version", E::ClientOutdated),
         ("You have an unpaid invoice", E::InsufficientQuota),
@@ -66,7 +66,7 @@ fn a_429_is_looked_at_before_it_is_called_a_quota() {
 }
 
 #[test]
-fn connect_codes_without_details() {
+fn connect_codes_without_details_are_classified() {
     for (code, want) in [
         (Code::Unauthenticated, E::NotAuthenticated),
         (Code::PermissionDenied, E::PolicyDenied),
@@ -84,7 +84,7 @@ fn connect_codes_without_details() {
 }
 
 #[test]
-fn what_may_be_done_about_it() {
+fn remedies_of_connect_errors() {
     for (error, want) in [
         (ConnectError::new(Code::Internal, "Blob not found"), Remedy::FreshConversation),
         (ConnectError::new(Code::Internal, "Conversation data missing"), Remedy::FreshConversation),
@@ -104,7 +104,7 @@ fn what_may_be_done_about_it() {
 }
 
 #[test]
-fn the_enum_beats_the_words_where_it_is_precise() {
+fn precise_error_detail_wins_over_the_message() {
     for (kind, words, want) in [
         (Kind::ErrorMaxModeRequired, "needs a larger context window", E::PlanRequired),
         (Kind::ErrorUsagePricingRequired, "you hit your usage limit", E::PlanRequired),
@@ -120,7 +120,7 @@ fn the_enum_beats_the_words_where_it_is_precise() {
 }
 
 #[test]
-fn the_backends_word_on_retrying_counts() {
+fn retryable_flag_of_the_backend_is_used() {
     for (kind, retryable, want) in [
         (Kind::ErrorProviderError, Some(true), Remedy::Retry),
         (Kind::ErrorProviderError, None, Remedy::None),
@@ -136,7 +136,7 @@ fn the_backends_word_on_retrying_counts() {
 }
 
 #[test]
-fn nobody_is_told_to_wait_for_a_plan_that_is_used_up() {
+fn exhausted_plan_has_no_retry_after() {
     for (words, wait) in [("Usage limit", None), ("Slow down", Some(Duration::from_secs(17)))] {
         let error = ConnectError::new(Code::ResourceExhausted, words);
         let retry_after = Some(Duration::from_secs(17));
@@ -148,7 +148,7 @@ fn nobody_is_told_to_wait_for_a_plan_that_is_used_up() {
 }
 
 #[test]
-fn an_unknown_code_leaves_it_to_the_status() {
+fn unknown_connect_code_falls_back_to_the_status() {
     for (status, want) in
         [(401, E::NotAuthenticated), (403, E::PolicyDenied), (429, E::RateLimited)]
     {
@@ -161,7 +161,7 @@ fn an_unknown_code_leaves_it_to_the_status() {
 
 /// Every status the sign-in can end in, and what the caller of ibeam sees of it.
 #[test]
-fn refused_sign_ins_have_their_status_and_their_way_out() {
+fn sign_in_errors_have_status_and_hint() {
     for (kind, status, says) in [
         (Kind::ErrorNotLoggedIn, 401, "ibeam login"),
         (Kind::ErrorAuthTokenNotFound, 401, "ibeam login"),
@@ -200,7 +200,7 @@ fn messages_name_the_command_and_keep_secrets_out() {
 }
 
 #[test]
-fn a_status_carries_the_backends_wait() {
+fn retry_after_of_the_backend_is_kept() {
     let wait = Some(Duration::from_secs(7));
     let failure = link_error(&LinkError::Status { status: 429, error: None, retry_after: wait });
     assert_eq!(failure.error.code, E::RateLimited);
@@ -208,7 +208,7 @@ fn a_status_carries_the_backends_wait() {
 }
 
 #[test]
-fn the_command_is_that_of_the_profile() {
+fn sign_in_hint_names_the_profile() {
     let refused = || connect_error(&ConnectError::new(Code::Unauthenticated, "who?"));
     let message = refused().for_profile("ibeam login --profile work").error.message;
     assert!(message.contains("Run `ibeam login --profile work`"), "{message}");
@@ -220,7 +220,7 @@ fn the_command_is_that_of_the_profile() {
 /// A backend that answers can be reached, whatever it answers, and so may one that our own
 /// limits kept us from asking.
 #[test]
-fn only_a_backend_that_was_not_heard_is_unreachable() {
+fn only_a_failed_connection_is_unreachable() {
     let status = |status, error| LinkError::Status { status, error, retry_after: None };
     let unavailable = ConnectError::new(Code::Unavailable, "down");
     let local = TurnError::new(E::Unavailable, "the program cannot be started");
@@ -244,7 +244,7 @@ fn only_a_backend_that_was_not_heard_is_unreachable() {
 
 /// Cursor says so, or the service does not know what was asked for.
 #[test]
-fn what_another_try_cannot_fix_says_so_whatever_its_code() {
+fn permanent_errors_are_marked_whatever_their_code() {
     let told = |code, kind, retryable| {
         let mut error = detailed(code, kind, "Trial limit", "");
         error.detail.as_mut().unwrap().retryable = Some(retryable);
@@ -284,7 +284,7 @@ fn what_another_try_cannot_fix_says_so_whatever_its_code() {
 }
 
 #[test]
-fn too_many_tokens_is_final_when_it_speaks_of_the_context() {
+fn token_limit_error_about_the_context_is_permanent() {
     let error = |title: &str| {
         connect_error(&detailed(Code::ResourceExhausted, Kind::ErrorMaxTokens, title, ""))
     };

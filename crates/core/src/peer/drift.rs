@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 use ibeam_proto::fields::SERVER_MESSAGE;
 
-use crate::codec::pbwalk::{self, MAX_KINDS, Unknown};
+use crate::codec::pbwalk::{self, MAX_KINDS, UnknownField};
 
 /// Text deltas are checked one in this many; everything else always.
 const SAMPLE: u32 = 64;
 
 #[derive(Debug, Default)]
 pub(crate) struct Drift {
-    fields: BTreeMap<Unknown, u64>,
+    fields: BTreeMap<UnknownField, u64>,
     undecodable: u64,
     unknown_arms: u64,
     seen: u32,
@@ -21,7 +21,7 @@ pub(crate) struct Drift {
 /// What one turn did not understand.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DriftReport {
-    pub unknown_fields: Vec<(Unknown, u64)>,
+    pub unknown_fields: Vec<(UnknownField, u64)>,
     pub undecodable_messages: u64,
     pub unknown_arms: u64,
 }

@@ -19,7 +19,7 @@ use bytes::Bytes;
 
 pub(crate) use self::drift::Drift;
 pub use self::{
-    classify::{Failure, Remedy, SIGN_IN},
+    classify::{PeerFailure, Remedy, SIGN_IN},
     drift::DriftReport,
     link::LinkError,
 };
@@ -53,14 +53,14 @@ pub trait Peer: fmt::Debug + Send + Sized + 'static {
     /// A link is about to be opened: what with.
     fn open(&mut self) -> Self::Open;
     /// The link is open.
-    fn on_opened(&mut self, clocks: &Clocks, now: Millis);
+    fn on_opened(&mut self, clocks: &TurnClocks, now: Millis);
     fn on_message(&mut self, message: Self::In, now: Millis);
     /// The link is gone: it broke, or, without an error, it ended. `None`: the run was over
     /// by then, so nothing is lost.
-    fn on_lost(&mut self, error: Option<&LinkError>) -> Option<Failure>;
+    fn on_lost(&mut self, error: Option<&LinkError>) -> Option<PeerFailure>;
     /// The turn lets go of the link. Pushes what is left to say, and gives whether the link
     /// must be reset so that the backend stops working.
-    fn leave(&mut self, how: Leave, out: &mut Vec<Self::Out>) -> bool;
+    fn leave(&mut self, how: LinkRelease, out: &mut Vec<Self::Out>) -> bool;
     /// Whether the backend said anything that concerns the turn on this link.
     fn heard(&self) -> bool;
 
@@ -70,12 +70,12 @@ pub trait Peer: fmt::Debug + Send + Sized + 'static {
     fn poll(
         &mut self,
         turn: &TurnView<'_>,
-        clocks: &Clocks,
+        clocks: &TurnClocks,
         now: Millis,
     ) -> Option<PeerOutput<Self::Out, Self::Call>>;
     /// When [`Self::on_timeout`] is due at the latest.
-    fn deadline(&self, turn: &TurnView<'_>, clocks: &Clocks) -> Option<Millis>;
-    fn on_timeout(&mut self, turn: &TurnView<'_>, clocks: &Clocks, now: Millis);
+    fn deadline(&self, turn: &TurnView<'_>, clocks: &TurnClocks) -> Option<Millis>;
+    fn on_timeout(&mut self, turn: &TurnView<'_>, clocks: &TurnClocks, now: Millis);
     /// Whether the caller reads the link; while it does not, silence proves nothing about
     /// the backend.
     fn set_reading(&mut self, reading: bool, now: Millis);
@@ -130,7 +130,7 @@ pub trait Peer: fmt::Debug + Send + Sized + 'static {
         request: &TurnRequest,
         new: usize,
         calls: Vec<ToolCall>,
-        clocks: &Clocks,
+        clocks: &TurnClocks,
         now: Millis,
     );
     /// The client has this call.
@@ -258,7 +258,7 @@ pub enum PeerEvent<C> {
     /// The answer is complete.
     Ended(FinishReason),
     /// There will be no answer, or no more of it.
-    Failed(Box<Failure>),
+    Failed(Box<PeerFailure>),
 }
 
 /// A call that the backend waits for.
@@ -279,7 +279,7 @@ pub struct PeerCall<C> {
 
 /// How a turn lets go of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leave {
+pub enum LinkRelease {
     /// The backend has finished its work in order.
     Finished,
     /// The backend has finished its answer, and another run follows.
@@ -302,7 +302,7 @@ pub enum Shown {
 
 /// What was kept of a conversation: its newest state, and every blob that this names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct StoredState {
     pub checkpoint: Bytes,
     /// Ids and contents.
     pub blobs: Vec<(Bytes, Bytes)>,
@@ -338,7 +338,7 @@ impl From<Usage> for RunTokens {
 
 /// When a turn loses patience, and with what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Clocks {
+pub struct TurnClocks {
     /// Our own heartbeat.
     pub heartbeat: Duration,
     /// No frame at all, heartbeats included: the connection is dead.
@@ -358,7 +358,7 @@ pub struct Clocks {
     pub tool_batch: Duration,
 }
 
-impl Default for Clocks {
+impl Default for TurnClocks {
     fn default() -> Self {
         Self {
             heartbeat: Duration::from_secs(5),

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use super::{
-    Clocks, DriftReport, Failure, InMessage, Leave, LinkError, OutMessage, Peer, PeerCall,
-    PeerEvent, PeerOutput, Shown, TurnView,
+    DriftReport, InMessage, LinkError, LinkRelease, OutMessage, Peer, PeerCall, PeerEvent,
+    PeerFailure, PeerOutput, Shown, TurnClocks, TurnView,
 };
 use crate::model::{Millis, ToolCall, ToolContent, ToolResult, TurnRequest};
 
@@ -63,32 +63,37 @@ impl Peer for ScriptedPeer {
         Self::default()
     }
     fn open(&mut self) {}
-    fn on_opened(&mut self, _: &Clocks, _: Millis) {
+    fn on_opened(&mut self, _: &TurnClocks, _: Millis) {
         self.heard = false;
     }
     fn on_message(&mut self, Said(event): Said, _: Millis) {
         self.heard = true;
         self.events.push_back(PeerOutput::Event(event));
     }
-    fn on_lost(&mut self, _: Option<&LinkError>) -> Option<Failure> {
-        Some(Failure::cut_short())
+    fn on_lost(&mut self, _: Option<&LinkError>) -> Option<PeerFailure> {
+        Some(PeerFailure::cut_short())
     }
-    fn leave(&mut self, how: Leave, out: &mut Vec<Sent>) -> bool {
-        if how == Leave::Working {
+    fn leave(&mut self, how: LinkRelease, out: &mut Vec<Sent>) -> bool {
+        if how == LinkRelease::Working {
             out.push(Sent::Cancel);
         }
-        how == Leave::Working
+        how == LinkRelease::Working
     }
     fn heard(&self) -> bool {
         self.heard
     }
-    fn poll(&mut self, _: &TurnView<'_>, _: &Clocks, _: Millis) -> Option<PeerOutput<Sent, u64>> {
+    fn poll(
+        &mut self,
+        _: &TurnView<'_>,
+        _: &TurnClocks,
+        _: Millis,
+    ) -> Option<PeerOutput<Sent, u64>> {
         self.events.pop_front()
     }
-    fn deadline(&self, _: &TurnView<'_>, _: &Clocks) -> Option<Millis> {
+    fn deadline(&self, _: &TurnView<'_>, _: &TurnClocks) -> Option<Millis> {
         None
     }
-    fn on_timeout(&mut self, _: &TurnView<'_>, _: &Clocks, _: Millis) {}
+    fn on_timeout(&mut self, _: &TurnView<'_>, _: &TurnClocks, _: Millis) {}
     fn set_reading(&mut self, _: bool, _: Millis) {}
     fn last_progress(&self) -> Millis {
         Millis(0)
@@ -97,7 +102,15 @@ impl Peer for ScriptedPeer {
     fn ask_more(&mut self, text: &str, _: Option<&str>, _: &TurnView<'_>) {
         self.events.push_back(PeerOutput::Send(Sent::Ask(text.to_owned())));
     }
-    fn begin_leg(&mut self, _: &TurnRequest, _: usize, _: Vec<ToolCall>, _: &Clocks, _: Millis) {}
+    fn begin_leg(
+        &mut self,
+        _: &TurnRequest,
+        _: usize,
+        _: Vec<ToolCall>,
+        _: &TurnClocks,
+        _: Millis,
+    ) {
+    }
     fn send_result(
         &mut self,
         _: &str,

@@ -42,7 +42,7 @@ fn scan(input: &str, depth: usize) -> String {
 }
 
 #[derive(Default)]
-struct Frame {
+struct OpenBracket {
     /// It is the value of a secret.
     secret: bool,
     list: bool,
@@ -55,7 +55,7 @@ struct Scan<'a> {
     rest: &'a str,
     depth: usize,
     out: String,
-    stack: Vec<Frame>,
+    stack: Vec<OpenBracket>,
     /// Whether the name that was read last, and that has no value yet, is a secret's.
     pending: Option<bool>,
     /// What was read of this line begins here, in `out`.
@@ -69,7 +69,7 @@ impl<'a> Scan<'a> {
             _ if c.is_whitespace() => self.take(c.len_utf8()),
             '{' | '[' => {
                 let secret = self.is_secret_here();
-                self.stack.push(Frame { secret, list: c == '[', flag: false });
+                self.stack.push(OpenBracket { secret, list: c == '[', flag: false });
                 self.pending = None;
                 self.take(1);
             }

@@ -57,7 +57,7 @@ fn planted_secrets_are_not_shown() {
 
 /// What is no secret is there to be read.
 #[test]
-fn the_rest_is_shown() {
+fn other_values_are_shown() {
     for text in [
         "{\n  \"input_cost_per_token\": 0,\n  \"output_cost_per_token\": 0.5\n}\n",
         "- model_id: x\n  api_key_name: ibeam\n",
@@ -76,7 +76,7 @@ fn the_rest_is_shown() {
 }
 
 #[test]
-fn values_are_shown_by_their_names() {
+fn value_is_masked_by_its_name() {
     use serde_json::json;
     assert_eq!(value("model", &json!("o3")), "\"o3\"");
     assert_eq!(value("api_key", &json!("hunter2")), "\"***\"");
@@ -89,7 +89,7 @@ mod any {
     proptest! {
         /// Lines are counted by who shows them.
         #[test]
-        fn lines_stay(text in "([a-z]{0,3}|key|[\"'`{}\\[\\]:=,#/|> \\-\n$\\\\é]){0,40}") {
+        fn number_of_lines_is_kept(text in "([a-z]{0,3}|key|[\"'`{}\\[\\]:=,#/|> \\-\n$\\\\é]){0,40}") {
             let shown = super::super::text(&text);
             prop_assert_eq!(shown.matches('\n').count(), text.matches('\n').count());
         }

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_remembers_what_is_asked_for_and_is_bounded() {
+    fn used_entries_stay_and_size_is_limited() {
         let mut cache = Cache::new(100);
         cache.put(0, 0);
         for n in 1..1000 {
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_there_once_and_the_newest_counts() {
+    fn new_value_replaces_the_old_one() {
         let mut cache = Cache::new(2);
         cache.put('a', 1);
         cache.put('a', 2);

@@ -4,7 +4,7 @@
 //! while a prompt holds texts of the backend's own. For each model the middle one of the
 //! newest ratios counts, so that a single odd report changes nothing.
 
-use super::{Measure, Vocabulary};
+use super::{TokenMeasure, Vocabulary};
 use crate::models::Family;
 
 /// How many models are remembered; the least recently used one is evicted.
@@ -46,14 +46,14 @@ struct Learned {
 impl Calibration {
     /// How to count for a model. `model` is its id at the backend.
     #[must_use]
-    pub fn measure(&self, family: Family, model: &str) -> Measure {
-        let known = Measure::of(family, model);
+    pub fn measure(&self, family: Family, model: &str) -> TokenMeasure {
+        let known = TokenMeasure::of(family, model);
         if !known.is_estimate() {
             return known;
         }
         let learned = self.models.iter().find(|learned| learned.model == model);
         match learned.and_then(Learned::middle) {
-            Some(ratio) => Measure { per_mille: Some(ratio), ..known },
+            Some(ratio) => TokenMeasure { per_mille: Some(ratio), ..known },
             None => known,
         }
     }
@@ -88,7 +88,7 @@ impl Calibration {
     pub fn wants(family: Family, model: &str, sample: &Sample) -> bool {
         // A token is a few bytes, and an answer of many is worth no more than one of some.
         const TEXT: std::ops::RangeInclusive<usize> = 200..=64 << 10;
-        let measure = Measure::of(family, model);
+        let measure = TokenMeasure::of(family, model);
         measure.is_estimate()
             && measure.vocabulary().is_loaded()
             && TEXT.contains(&sample.text.len())

@@ -23,7 +23,7 @@ fn few_answers_do_not_calibrate() {
 }
 
 #[test]
-fn odd_reports_change_nothing() {
+fn outliers_do_not_change_the_factor() {
     let mut all = taught(&[1310, 1300, 1290, 1305, 1295, 1300]);
     for odd in [2900, 510, 2800] {
         assert!(all.learn(MODEL, 1000, odd));
@@ -38,7 +38,7 @@ fn odd_reports_change_nothing() {
 }
 
 #[test]
-fn a_change_is_followed() {
+fn factor_follows_a_lasting_change() {
     let mut all = taught(&[1200; RATIOS]);
     for _ in 0..RATIOS {
         all.learn(MODEL, 1000, 1500);
@@ -47,7 +47,7 @@ fn a_change_is_followed() {
 }
 
 #[test]
-fn each_model_has_its_own() {
+fn each_model_has_its_own_factor() {
     let mut all = taught(&[1400; 10]);
     for _ in 0..10 {
         assert!(all.learn("gemini-3-pro", 2000, 1800));
@@ -63,7 +63,7 @@ fn each_model_has_its_own() {
 }
 
 #[test]
-fn what_is_remembered_is_bounded() {
+fn number_of_models_is_limited() {
     let mut all = Calibration::default();
     for number in 0..MODELS * 2 {
         for _ in 0..RATIOS * 2 {

@@ -26,13 +26,13 @@ const PLANES: usize = 6;
 
 /// All tokens, in the order of their ranks: one buffer, since there are 200,000 of them.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Tokens {
+pub(super) struct TokenTable {
     bytes: Vec<u8>,
     /// Where each token begins, followed by the end of the last one.
     starts: Vec<usize>,
 }
 
-impl Tokens {
+impl TokenTable {
     /// `None` when the data is damaged.
     pub(super) fn unpack(packed: &[u8]) -> Option<Self> {
         let mut data = Vec::with_capacity(packed.len() * 2);

@@ -25,10 +25,10 @@ fn ordinary(bpe: &CoreBPE) -> Vec<(u32, Vec<u8>)> {
 }
 
 #[test]
-fn vocabularies_are_those_of_tiktoken() {
+fn vocabularies_equal_tiktokens() {
     for (name, packed, bpe) in vocabularies() {
         let ours: Vec<_> =
-            (0..).zip(Tokens::unpack(packed).unwrap().iter().map(<[u8]>::to_vec)).collect();
+            (0..).zip(TokenTable::unpack(packed).unwrap().iter().map(<[u8]>::to_vec)).collect();
         assert!(ours.len() > 100_000);
         // Not `assert_eq`: a failure would print both vocabularies.
         assert!(ours == ordinary(&bpe), "{name} is stale: run `write_vocabularies`");
@@ -37,17 +37,17 @@ fn vocabularies_are_those_of_tiktoken() {
 
 #[test]
 fn damaged_data_is_refused() {
-    assert_eq!(Tokens::unpack(b""), None);
-    assert_eq!(Tokens::unpack(&O200K[..O200K.len() / 2]), None);
+    assert_eq!(TokenTable::unpack(b""), None);
+    assert_eq!(TokenTable::unpack(&O200K[..O200K.len() / 2]), None);
     let mut forward = (0..=255).collect::<Vec<u8>>();
     forward.extend([0, 1, 0, 0, 0, 0]);
     assert_eq!(
-        Tokens::unpack(&deflate(&[forward.clone()])),
+        TokenTable::unpack(&deflate(&[forward.clone()])),
         None,
         "a merge of a token that comes later"
     );
     forward[257] = 0;
-    assert_eq!(Tokens::unpack(&deflate(&[forward])).unwrap().iter().last().unwrap(), &[0, 0]);
+    assert_eq!(TokenTable::unpack(&deflate(&[forward])).unwrap().iter().last().unwrap(), &[0, 0]);
 }
 
 /// `cargo test -p ibeam-core write_vocabularies -- --ignored`

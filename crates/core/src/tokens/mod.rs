@@ -20,7 +20,7 @@ pub use calibration::{Calibration, Sample};
 pub use quick::{IMAGE_TOKENS, quick_estimate};
 pub use vocabulary::Vocabulary;
 
-use pieces::Pieces;
+use pieces::TextPieces;
 
 use crate::models::Family;
 
@@ -53,14 +53,14 @@ impl Count {
 
 /// How the tokens of one model are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Measure {
+pub struct TokenMeasure {
     vocabulary: Vocabulary,
     /// How many of the model's tokens a thousand of the vocabulary are; `None`: the
     /// vocabulary is the model's own.
     per_mille: Option<u32>,
 }
 
-impl Measure {
+impl TokenMeasure {
     /// By what is known about a model beforehand. `model` is its id at the backend.
     #[must_use]
     pub fn of(family: Family, model: &str) -> Self {

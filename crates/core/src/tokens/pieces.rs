@@ -12,13 +12,13 @@ pub(super) const PIECE: usize = 8 << 10;
 pub(super) const LONGEST_RUN: usize = 256 << 10;
 
 /// The pieces of a text, in order.
-pub(super) struct Pieces<'a> {
+pub(super) struct TextPieces<'a> {
     rest: &'a str,
     /// Every cut so far was at a border.
     clean: bool,
 }
 
-impl<'a> Pieces<'a> {
+impl<'a> TextPieces<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         Self { rest: text, clean: true }
     }
@@ -28,7 +28,7 @@ impl<'a> Pieces<'a> {
     }
 }
 
-impl<'a> Iterator for Pieces<'a> {
+impl<'a> Iterator for TextPieces<'a> {
     type Item = &'a str;
 
     fn next(&mut self) -> Option<&'a str> {

@@ -1,13 +1,13 @@
 use super::*;
 
 fn pieces(text: &str) -> (Vec<&str>, bool) {
-    let mut pieces = Pieces::new(text);
+    let mut pieces = TextPieces::new(text);
     let all = pieces.by_ref().collect();
     (all, pieces.is_clean())
 }
 
 #[test]
-fn pieces_are_the_whole_text_and_never_too_long() {
+fn pieces_cover_the_text_and_have_a_maximum_size() {
     for (text, clean) in [
         (String::new(), true),
         ("word ".repeat(10_000), true),
@@ -27,7 +27,7 @@ fn pieces_are_the_whole_text_and_never_too_long() {
 }
 
 #[test]
-fn texts_with_borders_are_cut_soon_after_the_wanted_size() {
+fn text_is_cut_at_the_first_border_after_the_target_size() {
     let text = "some words and a number 12345, then a line\nand another\t".repeat(1000);
     let (all, clean) = pieces(&text);
     assert!(clean && all.len() > 5);
@@ -112,7 +112,7 @@ mod exact {
         /// At every border, and for both vocabularies, the two sides are what the whole is:
         /// the same tokens, not only as many.
         #[test]
-        fn both_sides_of_a_border_are_the_whole(text in text()) {
+        fn cutting_at_a_border_keeps_the_tokens(text in text()) {
             let after = text.char_indices().skip(1);
             let borders: Vec<usize> = text.chars().zip(after)
                 .filter(|(before, (_, after))| ends_word(*before, *after))
@@ -131,7 +131,7 @@ mod exact {
 
     /// Real texts, long enough to be cut many times.
     #[test]
-    fn long_texts_count_as_a_whole() {
+    fn counting_in_pieces_equals_counting_the_whole() {
         let sources = [
             include_str!("../../../../README.md"),
             include_str!("../../../../ARCHITECTURE.md"),
@@ -146,7 +146,7 @@ mod exact {
         for text in
             sources.iter().map(|text| (*text).to_owned()).chain([mixed, han, minified, crlf])
         {
-            cut += Pieces::new(&text).count() - 1;
+            cut += TextPieces::new(&text).count() - 1;
             for (bpe, vocabulary) in BOTH
                 .iter()
                 .zip([crate::tokens::Vocabulary::O200k, crate::tokens::Vocabulary::Cl100k])

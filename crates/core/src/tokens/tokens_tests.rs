@@ -2,7 +2,7 @@ use super::*;
 
 #[cfg(feature = "tokens")]
 #[test]
-fn counts_are_the_public_tokenizers() {
+fn counts_match_the_public_tokenizer() {
     // Known o200k counts.
     assert_eq!(count("", Family::Gpt), 0);
     assert_eq!(count("hello world", Family::Gpt), 2);
@@ -10,7 +10,7 @@ fn counts_are_the_public_tokenizers() {
 }
 
 #[test]
-fn other_families_count_a_little_more() {
+fn other_families_count_slightly_more() {
     let text = "The quick brown fox jumps over the lazy dog. ".repeat(50);
     let gpt = count(&text, Family::Gpt);
     assert!(count(&text, Family::Claude) > gpt);
@@ -33,7 +33,7 @@ fn a_count_says_whether_it_is_exact() {
         ("gemini-3-pro", false),
         ("something-new", false),
     ] {
-        let measure = Measure::of(Family::of(model), model);
+        let measure = TokenMeasure::of(Family::of(model), model);
         let counted = measure.count("hello world");
         assert_eq!(counted.exact, exact, "{model}");
         assert!(counted.tokens >= 2, "{model}");
@@ -63,7 +63,7 @@ fn encode_and_decode_round_trip() {
 }
 
 #[test]
-fn measuring_ends_at_a_character() {
+fn measured_prefix_ends_at_a_character() {
     let text = "Grüße aus München 🙂 und viel mehr Text";
     let (all, end) = measure(text, u64::MAX);
     assert_eq!(end, text.len());

@@ -1,6 +1,6 @@
 //! OpenAI's vocabularies, each loaded when it is first needed.
 
-use super::{Count, INPUT_CAP, Pieces, as_u64, floor_boundary, scale};
+use super::{Count, INPUT_CAP, TextPieces, as_u64, floor_boundary, scale};
 
 /// One of OpenAI's tokenizers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -33,7 +33,7 @@ impl Vocabulary {
     pub fn count_while(self, text: &str, mut wanted: impl FnMut() -> bool) -> Option<Count> {
         let (head, _) =
             text.split_at_checked(floor_boundary(text, INPUT_CAP)).unwrap_or((text, ""));
-        let mut pieces = Pieces::new(head);
+        let mut pieces = TextPieces::new(head);
         let mut tokens = 0;
         let mut exact = true;
         for piece in &mut pieces {
@@ -59,7 +59,7 @@ mod real {
     use tiktoken_rs::CoreBPE;
 
     use super::{Count, Vocabulary, as_u64, floor_boundary};
-    use crate::tokens::merges::{self, Tokens};
+    use crate::tokens::merges::{self, TokenTable};
 
     /// Empty until it is loaded; `None` when it could not be.
     type Slot = OnceLock<Option<CoreBPE>>;
@@ -106,7 +106,7 @@ mod real {
                 Self::O200k => (merges::O200K, tiktoken_rs::O200K_BASE_PAT_STR),
                 Self::Cl100k => (merges::CL100K, CL100K_PATTERN),
             };
-            let tokens = Tokens::unpack(packed)?;
+            let tokens = TokenTable::unpack(packed)?;
             let ranks = tokens.iter().map(<[u8]>::to_vec).zip(0..).collect();
             // Special tokens are counted as text, so none are needed.
             let special = [].into_iter().collect();

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn models_have_the_vocabulary_of_their_time() {
+fn vocabulary_depends_on_the_model() {
     for model in ["gpt-5.5", "gpt-4o", "gpt-4o-mini", "gpt-4.1", "gpt-4.5-preview", "o3", "codex"] {
         assert_eq!(Vocabulary::of(model), Vocabulary::O200k, "{model}");
     }
@@ -55,7 +55,7 @@ mod pattern {
 
 #[cfg(feature = "tokens")]
 #[test]
-fn what_looks_like_a_special_token_is_text() {
+fn special_token_names_are_counted_as_text() {
     assert!(Vocabulary::O200k.count("<|endoftext|>").tokens > 1);
 }
 

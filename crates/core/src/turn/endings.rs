@@ -4,7 +4,7 @@ use super::{Command, Turn, TurnState, offer::CALL_NOW, view};
 use crate::{
     error::{ErrorCode, TurnError},
     model::{FinishReason, Millis, Usage},
-    peer::{Failure, Leave, Peer, Remedy, Shown},
+    peer::{LinkRelease, Peer, PeerFailure, Remedy, Shown},
 };
 
 impl<P: Peer> Turn<P> {
@@ -12,16 +12,16 @@ impl<P: Peer> Turn<P> {
     pub(super) fn on_ended(&mut self, reason: FinishReason, now: Millis) {
         if self.state == TurnState::AwaitingTools {
             // Without the results: they will be sent in a new run.
-            self.end(Leave::Finished);
+            self.end(LinkRelease::Finished);
         } else if self.answer.has_calls() {
             self.finish(FinishReason::ToolCalls);
         } else if self.peer.resumes() && self.answer.visible() == self.visible_before {
             // What was said before the cut is not the whole answer.
-            self.recover(Failure::cut_short(), now);
+            self.recover(PeerFailure::cut_short(), now);
         } else if self.answer.is_empty() {
             let text = "Cursor ended the turn without an answer.";
             let error = TurnError::new(ErrorCode::UpstreamError, text);
-            self.recover(Failure { error, remedy: Remedy::FreshConversation }, now);
+            self.recover(PeerFailure { error, remedy: Remedy::FreshConversation }, now);
         } else if self.must_call && reason == FinishReason::Stop {
             self.insist();
         } else {
@@ -31,7 +31,7 @@ impl<P: Peer> Turn<P> {
 
     /// The run failed. That does not matter when its calls are with the client: those are
     /// complete, and a new run gets their results.
-    pub(super) fn on_failed(&mut self, failure: Failure, now: Millis) {
+    pub(super) fn on_failed(&mut self, failure: PeerFailure, now: Millis) {
         if self.state == TurnState::AwaitingTools {
             self.hang_up();
         } else if self.answer.has_calls() {
@@ -52,7 +52,7 @@ impl<P: Peer> Turn<P> {
             return;
         }
         self.tried.insisted = true;
-        self.leave(Leave::Answered);
+        self.leave(LinkRelease::Answered);
         let view = view(self.state, &self.answer, &self.calls, self.request.as_deref());
         self.peer.ask_more(CALL_NOW, None, &view);
         self.open(false);
@@ -96,27 +96,27 @@ impl<P: Peer> Turn<P> {
 
     pub(super) fn fail(&mut self, error: TurnError) {
         self.answer.fail(error);
-        self.end(Leave::Working);
+        self.end(LinkRelease::Working);
     }
 
     fn finish(&mut self, reason: FinishReason) {
         self.answer.finish(reason);
-        self.end(Leave::Finished);
+        self.end(LinkRelease::Finished);
     }
 
     /// Lets go of a link whose client has its ending. What the backend waits for is sent in a
     /// new run when the client comes back.
     pub(super) fn hang_up(&mut self) {
-        self.end(Leave::Working);
+        self.end(LinkRelease::Working);
     }
 
-    fn end(&mut self, how: Leave) {
+    fn end(&mut self, how: LinkRelease) {
         self.leave(how);
         self.state = TurnState::Done;
     }
 
     /// Lets go of the present link.
-    pub(super) fn leave(&mut self, how: Leave) {
+    pub(super) fn leave(&mut self, how: LinkRelease) {
         let mut farewell = Vec::new();
         let cancel = if self.is_open() { self.peer.leave(how, &mut farewell) } else { true };
         self.commands.extend(farewell.into_iter().map(Command::Send));

@@ -38,7 +38,7 @@ pub use self::{
     usage::Uncounted,
 };
 use crate::{
-    answer::Answer,
+    answer::TurnAnswer,
     error::{ErrorCode, TurnError},
     guard::LoopGuard,
     history,
@@ -70,7 +70,7 @@ pub struct Turn<P: Peer> {
     started: Millis,
     /// What the client had seen when the present link or leg began.
     visible_before: u64,
-    answer: Answer,
+    answer: TurnAnswer,
     commands: VecDeque<TurnCommand<P>>,
     /// The request that is being answered: it can be sent again.
     request: Option<Box<TurnRequest>>,
@@ -109,7 +109,7 @@ impl<P: Peer> Turn<P> {
             state: TurnState::Done,
             started: now,
             visible_before: 0,
-            answer: Answer::default(),
+            answer: TurnAnswer::default(),
             commands: VecDeque::new(),
             request: None,
             calls: Calls::new(session),
@@ -313,7 +313,7 @@ impl<P: Peer> Turn<P> {
 /// What the peer may know. A function of the parts, so that the peer can be borrowed beside it.
 fn view<'a, C>(
     state: TurnState,
-    answer: &'a Answer,
+    answer: &'a TurnAnswer,
     calls: &Calls<C>,
     request: Option<&'a TurnRequest>,
 ) -> TurnView<'a> {

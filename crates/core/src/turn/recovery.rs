@@ -6,14 +6,14 @@ use super::{Command, OpenLink, Turn, TurnState, view};
 use crate::{
     error::TurnError,
     model::Millis,
-    peer::{Failure, Leave, Peer, Remedy},
-    retry::Attempts,
+    peer::{LinkRelease, Peer, PeerFailure, Remedy},
+    retry::RunAttempts,
 };
 
 /// What was tried for the present leg. Each remedy is used at most once.
 #[derive(Debug, Default)]
 pub(super) struct Tried {
-    pub(super) attempts: Attempts,
+    pub(super) attempts: RunAttempts,
     /// Under a fresh conversation id.
     renewed: bool,
     /// From the newest checkpoint.
@@ -29,7 +29,7 @@ pub(super) struct Tried {
 impl Tried {
     /// For a leg that begins on a link which is already open.
     pub(super) fn on_open_link() -> Self {
-        Self { attempts: Attempts::ON_OPEN_STREAM, ..Self::default() }
+        Self { attempts: RunAttempts::ON_OPEN_STREAM, ..Self::default() }
     }
 
     /// For another answer to the same leg.
@@ -45,8 +45,8 @@ impl<P: Peer> Turn<P> {
     /// whose transport was lost is resumed once, from the newest checkpoint, unless the
     /// client has seen more than that: it would come twice. A token that is refused is
     /// replaced once, while nothing of this link has reached the model.
-    pub(super) fn recover(&mut self, failure: Failure, now: Millis) {
-        let Failure { error, remedy } = failure.for_profile(&self.settings.sign_in);
+    pub(super) fn recover(&mut self, failure: PeerFailure, now: Millis) {
+        let PeerFailure { error, remedy } = failure.for_profile(&self.settings.sign_in);
         let again = matches!(remedy, Remedy::Retry | Remedy::Resume);
         let silent = self.state == TurnState::Opening || (self.is_open() && !self.peer.heard());
         let unseen = !self.answer.delivered();
@@ -62,13 +62,13 @@ impl<P: Peer> Turn<P> {
             // Each remedy is used at most once, but all of them together are too many.
         } else if silent && again {
             if let Some(wait) = self.wait_for_retry(&error) {
-                self.leave(Leave::Replaced);
+                self.leave(LinkRelease::Replaced);
                 self.state = TurnState::Backoff { until: now + wait };
                 return;
             }
         } else if silent && remedy == Remedy::FreshToken && !self.reauthorized {
             self.reauthorized = true;
-            self.leave(Leave::Replaced);
+            self.leave(LinkRelease::Replaced);
             self.open(true);
             return;
         } else if unseen && self.peer.can_rebuild() && self.may_renew(remedy, &error) {
@@ -77,7 +77,7 @@ impl<P: Peer> Turn<P> {
             return;
         } else if remedy == Remedy::Resume && covered && !self.tried.resumed {
             self.tried.resumed = true;
-            self.leave(Leave::Replaced);
+            self.leave(LinkRelease::Replaced);
             self.peer.resume_run();
             self.open(false);
             return;
@@ -94,7 +94,7 @@ impl<P: Peer> Turn<P> {
             && unseen
             && let Some(wait) = self.wait_for_retry(&error)
         {
-            self.leave(Leave::Replaced);
+            self.leave(LinkRelease::Replaced);
             self.peer.repeat_run();
             self.answer.start_over();
             self.state = TurnState::Backoff { until: now + wait };
@@ -126,7 +126,7 @@ impl<P: Peer> Turn<P> {
 
     /// Sends the whole conversation over a new link.
     fn rebuild(&mut self, conversation_id: Option<String>) {
-        self.leave(Leave::Replaced);
+        self.leave(LinkRelease::Replaced);
         let view = view(self.state, &self.answer, &self.calls, self.request.as_deref());
         self.peer.rebuild(conversation_id, &view);
         self.open(false);

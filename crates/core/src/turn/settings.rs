@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 
 use crate::{
-    peer::{Clocks, SIGN_IN},
+    peer::{SIGN_IN, TurnClocks},
     retry::Backoff,
 };
 
 #[derive(Clone, Debug)]
 pub struct Settings {
-    pub clocks: Clocks,
+    pub clocks: TurnClocks,
     pub backoff: Backoff,
     /// Keep the link open while the client runs its tools.
     pub park: bool,
@@ -24,7 +24,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            clocks: Clocks::default(),
+            clocks: TurnClocks::default(),
             backoff: Backoff::default(),
             park: true,
             parked_bytes: 1 << 20,

@@ -30,7 +30,7 @@ const TEXTUAL: [&str; 12] = [
 
 /// A file as a request names or holds it.
 #[derive(Debug, Default)]
-pub(in crate::wire) struct File<'a> {
+pub(in crate::wire) struct InlineFile<'a> {
     pub(in crate::wire) data: Option<&'a str>,
     pub(in crate::wire) name: Option<&'a str>,
     pub(in crate::wire) has_id: bool,
@@ -44,7 +44,7 @@ pub(in crate::wire) enum Content {
 }
 
 /// Reads a file; `path` is that of the object with its fields.
-pub(in crate::wire) fn read(file: &File<'_>, path: &str) -> Result<Content, TurnError> {
+pub(in crate::wire) fn read(file: &InlineFile<'_>, path: &str) -> Result<Content, TurnError> {
     let Some(data) = file.data.filter(|data| !data.is_empty()) else {
         let (field, why) = if file.has_id {
             ("file_id", "uploaded files are not supported: the gateway stores no files")

@@ -8,14 +8,14 @@ pub(in crate::wire) const SCHEMA: &str = r#"{"type":"object","properties":{"inpu
 
 /// What the input of a freeform tool must look like.
 #[derive(Debug, Default)]
-pub(in crate::wire) struct Format<'a> {
+pub(in crate::wire) struct FreeformFormat<'a> {
     pub(in crate::wire) kind: Option<&'a str>,
     pub(in crate::wire) syntax: Option<&'a str>,
     pub(in crate::wire) definition: Option<&'a str>,
 }
 
 /// The description of the function that stands in for a freeform tool.
-pub(in crate::wire) fn describe(mut description: String, format: &Format<'_>) -> String {
+pub(in crate::wire) fn describe(mut description: String, format: &FreeformFormat<'_>) -> String {
     if !description.is_empty() {
         description.push_str("\n\n");
     }
@@ -97,9 +97,9 @@ impl Freeform {
             Self::Head(head) => {
                 head.push_str(piece);
                 match body_start(head) {
-                    Start::Unknown => {}
-                    Start::Never => *self = Self::Other(std::mem::take(head)),
-                    Start::At(at) => {
+                    InputStart::Unknown => {}
+                    InputStart::Never => *self = Self::Other(std::mem::take(head)),
+                    InputStart::At(at) => {
                         let mut body = Unescape::default();
                         let ended = body.push(head.get(at..).unwrap_or_default(), text);
                         *self = if ended { Self::Tail } else { Self::Body(body) };
@@ -126,24 +126,24 @@ impl Freeform {
     }
 }
 
-enum Start {
+enum InputStart {
     At(usize),
     Unknown,
     Never,
 }
 
 /// Where the string of `{"input":"…` begins.
-fn body_start(head: &str) -> Start {
+fn body_start(head: &str) -> InputStart {
     let mut rest = head;
     for token in ["{", "\"input\"", ":", "\""] {
         rest = rest.trim_ascii_start();
         match rest.strip_prefix(token) {
             Some(after) => rest = after,
-            None if token.starts_with(rest) => return Start::Unknown,
-            None => return Start::Never,
+            None if token.starts_with(rest) => return InputStart::Unknown,
+            None => return InputStart::Never,
         }
     }
-    Start::At(head.len().saturating_sub(rest.len()))
+    InputStart::At(head.len().saturating_sub(rest.len()))
 }
 
 /// The input in arguments of another shape than requested. A model that ignores the

@@ -30,7 +30,7 @@ fn freeform_input_is_decoded_incrementally() {
 }
 
 #[test]
-fn arguments_of_another_shape_are_kept() {
+fn arguments_with_another_schema_are_kept() {
     for (arguments, input) in [
         ("", ""),
         ("{}", ""),

@@ -34,15 +34,15 @@ const PATH_CAP: usize = 100;
 pub(super) fn check(body: &[u8]) -> Result<(), TurnError> {
     let Some(fault) = find(body) else { return Ok(()) };
     // A name belongs to its own path, an opening bracket to what it opens.
-    let end = if matches!(fault.kind, Kind::Deep) { fault.at } else { fault.at + 1 };
+    let end = if matches!(fault.kind, FaultKind::Deep) { fault.at } else { fault.at + 1 };
     let path = path(body, end);
     let what = match fault.kind {
-        Kind::Deep => format!("`{path}` nests deeper than {DEEPEST} levels"),
-        Kind::Wide => format!("the object around `{path}` has more than {WIDEST} fields"),
-        Kind::Many => {
+        FaultKind::Deep => format!("`{path}` nests deeper than {DEEPEST} levels"),
+        FaultKind::Wide => format!("the object around `{path}` has more than {WIDEST} fields"),
+        FaultKind::Many => {
             format!("its arrays have more than {MOST_ELEMENTS} elements in total, at `{path}`")
         }
-        Kind::Twice => format!("`{path}` is given twice"),
+        FaultKind::Twice => format!("`{path}` is given twice"),
     };
     let text = format!("the request body cannot be used: {what}");
     Err(TurnError::new(ErrorCode::InvalidJson, text).param(path))
@@ -50,13 +50,13 @@ pub(super) fn check(body: &[u8]) -> Result<(), TurnError> {
 
 #[derive(Clone, Copy)]
 struct Fault {
-    kind: Kind,
+    kind: FaultKind,
     /// Where it is in the body.
     at: usize,
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum FaultKind {
     Deep,
     Wide,
     Many,
@@ -64,49 +64,49 @@ enum Kind {
 }
 
 /// The name of a field, without its escapes.
-struct Name<'a> {
+struct FieldName<'a> {
     text: Cow<'a, [u8]>,
     at: usize,
 }
 
 fn find(body: &[u8]) -> Option<Fault> {
-    let mut names: Vec<Name<'_>> = Vec::new();
+    let mut names: Vec<FieldName<'_>> = Vec::new();
     // For each open object, how many names there were before it; for an array, nothing.
     let mut open: Vec<Option<usize>> = Vec::new();
     let mut name_next = false;
     let mut elements = 0;
-    for (at, token) in Tokens::new(body) {
+    for (at, token) in JsonTokens::new(body) {
         let in_array = open.last().is_some_and(Option::is_none);
         // An array that has none counts as well: it is something in memory.
-        if token == Token::Array || (token == Token::Comma && in_array) {
+        if token == JsonToken::Array || (token == JsonToken::Comma && in_array) {
             elements += 1;
             if elements > MOST_ELEMENTS {
-                return Some(Fault { kind: Kind::Many, at });
+                return Some(Fault { kind: FaultKind::Many, at });
             }
         }
         match token {
-            Token::Text(text) if name_next => {
+            JsonToken::Text(text) if name_next => {
                 name_next = false;
                 let first = open.last().copied().flatten().unwrap_or_default();
                 if names.len() - first == WIDEST {
-                    return Some(Fault { kind: Kind::Wide, at });
+                    return Some(Fault { kind: FaultKind::Wide, at });
                 }
-                names.push(Name { text: text.plain(), at });
+                names.push(FieldName { text: text.plain(), at });
             }
-            Token::Text(_) => {}
-            Token::Object | Token::Array => {
+            JsonToken::Text(_) => {}
+            JsonToken::Object | JsonToken::Array => {
                 if open.len() == DEEPEST {
-                    return Some(Fault { kind: Kind::Deep, at });
+                    return Some(Fault { kind: FaultKind::Deep, at });
                 }
-                name_next = token == Token::Object;
+                name_next = token == JsonToken::Object;
                 open.push(name_next.then_some(names.len()));
             }
-            Token::Comma => name_next = open.last().is_some_and(Option::is_some),
-            Token::Close => {
+            JsonToken::Comma => name_next = open.last().is_some_and(Option::is_some),
+            JsonToken::Close => {
                 name_next = false;
                 if let Some(first) = open.pop().flatten() {
                     if let Some(at) = twice(names.get_mut(first..).unwrap_or_default()) {
-                        return Some(Fault { kind: Kind::Twice, at });
+                        return Some(Fault { kind: FaultKind::Twice, at });
                     }
                     names.truncate(first);
                 }
@@ -117,9 +117,9 @@ fn find(body: &[u8]) -> Option<Fault> {
 }
 
 /// Where a name stands that was there before.
-fn twice(names: &mut [Name<'_>]) -> Option<usize> {
+fn twice(names: &mut [FieldName<'_>]) -> Option<usize> {
     if names.len() <= FEW {
-        let mut rest: &[Name<'_>] = names;
+        let mut rest: &[FieldName<'_>] = names;
         while let Some((last, before)) = rest.split_last() {
             if before.iter().any(|name| name.text == last.text) {
                 return Some(last.at);
@@ -153,35 +153,35 @@ pub(super) fn path_of(body: &[u8], error: &serde_json::Error) -> String {
 /// The path of what stands before `end`.
 fn path(body: &[u8], end: usize) -> String {
     enum Step<'a> {
-        Field(Option<Text<'a>>),
+        Field(Option<RawText<'a>>),
         Element(usize),
     }
     let mut steps: Vec<Step<'_>> = Vec::new();
     let mut name_next = false;
-    for (at, token) in Tokens::new(body) {
+    for (at, token) in JsonTokens::new(body) {
         if at >= end {
             break;
         }
         match (token, steps.last_mut()) {
-            (Token::Text(text), Some(Step::Field(name))) if name_next => {
+            (JsonToken::Text(text), Some(Step::Field(name))) if name_next => {
                 *name = Some(text);
                 name_next = false;
             }
-            (Token::Comma, Some(Step::Field(_))) => name_next = true,
-            (Token::Comma, Some(Step::Element(index))) => *index += 1,
-            (Token::Object, _) => {
+            (JsonToken::Comma, Some(Step::Field(_))) => name_next = true,
+            (JsonToken::Comma, Some(Step::Element(index))) => *index += 1,
+            (JsonToken::Object, _) => {
                 steps.push(Step::Field(None));
                 name_next = true;
             }
-            (Token::Array, _) => {
+            (JsonToken::Array, _) => {
                 steps.push(Step::Element(0));
                 name_next = false;
             }
-            (Token::Close, _) => {
+            (JsonToken::Close, _) => {
                 steps.pop();
                 name_next = false;
             }
-            (Token::Text(_) | Token::Comma, _) => {}
+            (JsonToken::Text(_) | JsonToken::Comma, _) => {}
         }
     }
     let mut path = String::new();
@@ -209,22 +209,22 @@ fn path(body: &[u8], end: usize) -> String {
 
 /// What structure is made of. Numbers, words and colons say nothing about it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Token<'a> {
+enum JsonToken<'a> {
     Object,
     Array,
     Close,
     Comma,
-    Text(Text<'a>),
+    Text(RawText<'a>),
 }
 
 /// A string as it is written, without its quotes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Text<'a> {
+struct RawText<'a> {
     raw: &'a [u8],
     escaped: bool,
 }
 
-impl<'a> Text<'a> {
+impl<'a> RawText<'a> {
     fn plain(self) -> Cow<'a, [u8]> {
         if !self.escaped {
             return Cow::Borrowed(self.raw);
@@ -237,18 +237,18 @@ impl<'a> Text<'a> {
 }
 
 /// The tokens of a body, each with its place. They end where a string does not.
-struct Tokens<'a> {
+struct JsonTokens<'a> {
     body: &'a [u8],
     at: usize,
 }
 
-impl<'a> Tokens<'a> {
+impl<'a> JsonTokens<'a> {
     fn new(body: &'a [u8]) -> Self {
         Self { body, at: 0 }
     }
 
     /// The string that begins at `self.at`, behind its quote.
-    fn text(&mut self) -> Option<Text<'a>> {
+    fn text(&mut self) -> Option<RawText<'a>> {
         let all = self.body.get(self.at..)?;
         let mut end = 0;
         let mut escaped = false;
@@ -258,7 +258,7 @@ impl<'a> Tokens<'a> {
             end += next;
             if rest.get(next) == Some(&b'"') {
                 self.at += end + 1;
-                return Some(Text { raw: all.get(..end)?, escaped });
+                return Some(RawText { raw: all.get(..end)?, escaped });
             }
             escaped = true;
             end += 2;
@@ -266,8 +266,8 @@ impl<'a> Tokens<'a> {
     }
 }
 
-impl<'a> Iterator for Tokens<'a> {
-    type Item = (usize, Token<'a>);
+impl<'a> Iterator for JsonTokens<'a> {
+    type Item = (usize, JsonToken<'a>);
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -275,11 +275,11 @@ impl<'a> Iterator for Tokens<'a> {
             let byte = *self.body.get(at)?;
             self.at += 1;
             let token = match byte {
-                b'"' => Token::Text(self.text()?),
-                b'{' => Token::Object,
-                b'[' => Token::Array,
-                b'}' | b']' => Token::Close,
-                b',' => Token::Comma,
+                b'"' => JsonToken::Text(self.text()?),
+                b'{' => JsonToken::Object,
+                b'[' => JsonToken::Array,
+                b'}' | b']' => JsonToken::Close,
+                b',' => JsonToken::Comma,
                 _ => continue,
             };
             return Some((at, token));

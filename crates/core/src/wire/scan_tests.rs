@@ -16,7 +16,7 @@ fn nested(levels: usize) -> String {
 }
 
 #[test]
-fn a_field_given_twice_is_refused_with_its_path() {
+fn duplicate_field_is_refused_with_its_path() {
     for (body, path) in [
         (r#"{"model":"a","model":"b"}"#, "model"),
         (r#"{"a":{"x":1,"y":{},"x":[]}}"#, "a.x"),
@@ -39,7 +39,7 @@ fn a_field_given_twice_is_refused_with_its_path() {
 }
 
 #[test]
-fn the_same_name_in_different_objects_is_fine() {
+fn same_name_in_different_objects_is_accepted() {
     for body in [
         r#"{"a":{"a":{"a":1}},"b":{"a":1}}"#,
         r#"[{"a":1},{"a":1}]"#,
@@ -65,7 +65,7 @@ fn scan_cost_is_linear_in_the_fields() {
 }
 
 #[test]
-fn nesting_is_bounded_wherever_it_is() {
+fn nesting_is_limited_everywhere() {
     assert!(check(nested(DEEPEST).as_bytes()).is_ok());
     assert!(check(format!("[{0},{0}]", nested(DEEPEST - 1)).as_bytes()).is_ok());
     let (path, text) = refused(&nested(DEEPEST + 1));
@@ -220,7 +220,7 @@ fn parser_errors_name_the_path_of_the_value() {
 
 /// Each element is three bytes here and hundreds once it is read.
 #[test]
-fn the_elements_of_all_arrays_are_limited() {
+fn total_number_of_array_elements_is_limited() {
     let body = |elements: usize| {
         format!(r#"{{"tools":[{{"a":[]}}],"messages":[{}]}}"#, vec!["{}"; elements].join(","))
     };

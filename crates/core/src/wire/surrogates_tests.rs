@@ -15,7 +15,7 @@ fn replaced(json: &str) -> String {
 }
 
 #[test]
-fn only_lone_halves_are_replaced() {
+fn only_lone_surrogates_are_replaced() {
     for (json, expected) in [
         (r#""\ud83d""#, r#""\ufffd""#),
         (r#""\uD83D \udE00""#, r#""\ufffd \ufffd""#),
@@ -38,7 +38,7 @@ fn only_lone_halves_are_replaced() {
 }
 
 #[test]
-fn text_without_lone_halves_is_not_copied() {
+fn text_without_lone_surrogates_is_not_copied() {
     for json in ["", "{}", r#"{"a":"\u00e9\ud83d\ude00","b":"\\ud83d"}"#, "\\u", "\\ud83"] {
         assert!(matches!(replace_lone(json.as_bytes()), Cow::Borrowed(_)), "{json}");
     }
@@ -107,7 +107,7 @@ fn requests(text: &str) -> [(&'static str, Result<TurnRequest, TurnError>); 4] {
 }
 
 #[test]
-fn every_api_reads_a_lone_half_as_the_replacement_character() {
+fn every_dialect_reads_a_lone_surrogate_as_the_replacement_character() {
     for (escape, expected) in [("\\ud83d", "\u{fffd}"), ("\\ud83d\\ude00", "\u{1f600}")] {
         for (api, request) in requests(escape) {
             let request = request.unwrap_or_else(|error| panic!("{api}: {error:?}"));
@@ -136,7 +136,7 @@ fn every_api_reads_a_lone_half_as_the_replacement_character() {
 }
 
 #[test]
-fn a_lone_half_does_not_move_the_place_of_an_error() {
+fn lone_surrogate_does_not_shift_error_positions() {
     let body = r#"{"model":"\ud800","messages":[{"role":"user","content":"\udc00"},{"role":5}]}"#;
     let error = chat::decode(body.as_bytes()).expect_err("a number is not a role");
     assert_eq!(error.code, ErrorCode::InvalidValue);
@@ -144,7 +144,7 @@ fn a_lone_half_does_not_move_the_place_of_an_error() {
 }
 
 #[test]
-fn the_fuzz_sample_is_a_request() {
+fn fuzz_sample_is_decoded() {
     let sample = include_bytes!("../../../../fuzz/corpus/chat/surrogate.json");
     let request = chat::decode(sample).unwrap();
     assert_eq!(request.model, "\u{fffd}");

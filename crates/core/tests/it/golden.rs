@@ -30,7 +30,7 @@ fn check(name: &str, events: &[TurnEvent]) {
 }
 
 #[test]
-fn recordings_are_told_in_every_dialect() {
+fn recordings_match_the_golden_files_in_every_dialect() {
     for recording in recording::all() {
         check(recording.name, &recording.events());
     }
@@ -38,7 +38,7 @@ fn recordings_are_told_in_every_dialect() {
 
 /// The endings that the backend knows nothing of: the client's limits, met on the way.
 #[test]
-fn controlled_answers_are_told_in_every_dialect() {
+fn controlled_answers_match_the_golden_files_in_every_dialect() {
     let stop = STOPS.map(str::to_owned).to_vec();
     for (name, played, sampling, reason) in [
         (

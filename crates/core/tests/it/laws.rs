@@ -22,7 +22,7 @@ proptest! {
     /// Encode, parse, aggregate: the reply that a client puts together from the stream is
     /// the one that it would have got without, and it says what the turn said.
     #[test]
-    fn a_stream_and_a_whole_reply_say_the_same(
+    fn stream_and_whole_reply_are_equal(
         events in legal_events(),
         silences in prop::collection::vec(0_usize..50, 0..4),
     ) {
@@ -45,7 +45,7 @@ proptest! {
 
     /// How the backend cuts its words says nothing.
     #[test]
-    fn any_cuts_give_the_same_reply(events in legal_events(), step in 1_usize..7) {
+    fn any_chunking_gives_the_same_reply(events in legal_events(), step in 1_usize..7) {
         let pieces = recut(&events, step);
         for dialect in ALL {
             prop_assert_eq!(
@@ -61,7 +61,7 @@ proptest! {
     /// Whatever comes, what goes out is a legal stream with one ending, and ends badly
     /// when nothing ended it.
     #[test]
-    fn no_events_at_all_make_an_illegal_stream(
+    fn any_events_give_a_legal_stream(
         events in any_events(),
         silences in prop::collection::vec(0_usize..50, 0..4),
     ) {

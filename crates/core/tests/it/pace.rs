@@ -14,7 +14,7 @@ const CHUNK: usize = 16 * 1024;
 #[test]
 #[ignore = "measures, and says nothing about right or wrong"]
 #[expect(clippy::disallowed_methods, reason = "a measurement for a person")]
-fn what_an_event_costs() {
+fn cost_of_an_event() {
     let event = text("lorem ipsum dolor @");
     for dialect in ALL {
         let mut bytes = 0;

@@ -50,7 +50,7 @@ fn changed(frames: &[Frame]) -> impl Iterator<Item = (String, Vec<Frame>)> {
 }
 
 #[test]
-fn whatever_is_changed_is_noticed() {
+fn readers_notice_any_change() {
     for dialect in ALL {
         let right = frames(dialect);
         let reply = (dialect.reader)(&right).unwrap();
@@ -68,7 +68,7 @@ fn whatever_is_changed_is_noticed() {
 }
 
 #[test]
-fn where_order_has_rules_it_is_noticed() {
+fn readers_notice_reordered_events() {
     for dialect in ALL
         .iter()
         .filter(|dialect| dialect.name == "responses" || dialect.name.starts_with("messages"))

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use bytes::Bytes;
 use ibeam_core::{
     codec::connect::{self, Code, ConnectError},
-    controls::{self, Verdict},
+    controls::{self, ControlVerdict},
     model::{
         Dialect, Hints, Item, Message, Millis, Part, Role, Sampling, TerminalGuard, Tool,
         ToolChoice, TurnEvent, TurnRequest, ids::SessionId,
@@ -95,12 +95,12 @@ impl Recording {
             let verdict = controls.on_event(event);
             events.extend(std::iter::from_fn(|| controls.pop()));
             match verdict {
-                Verdict::Go => {}
-                Verdict::End(reason) => {
+                ControlVerdict::Go => {}
+                ControlVerdict::End(reason) => {
                     events.push(TurnEvent::Finished(reason));
                     break;
                 }
-                Verdict::Fail(error) | Verdict::Again(_, error) => {
+                ControlVerdict::Fail(error) | ControlVerdict::Again(_, error) => {
                     events.push(TurnEvent::Failed(error));
                     break;
                 }

@@ -50,7 +50,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<Frame>, String> {
 }
 
 #[test]
-fn frames_are_told_apart() {
+fn frames_are_separated() {
     let frame = |event: Option<&str>, data: &str| Frame {
         event: event.map(str::to_owned),
         data: data.to_owned(),

@@ -83,6 +83,29 @@ async fn each_way_to_match_a_request_is_reported_and_counted() {
     lab.assert_gone().await;
 }
 
+/// Without a name, too: its beginning tells which conversation was edited.
+#[tokio::test(start_paused = true)]
+async fn edited_history_is_reported_as_a_fork() {
+    for store in [true, false] {
+        let lab = Lab::scenario(SCENARIO);
+        let mut talk = Talk::new("hi");
+        if store {
+            assert_eq!(matched(&talk.ask(&lab).await), "new");
+        } else {
+            talk.push(json!({ "role": "assistant", "content": "ok" }));
+        }
+        let mut edited = talk.clone();
+        talk.say("go on");
+        edited.body["messages"][1]["content"] = "something else".into();
+        edited.say("go on");
+        let (expected, edited_as) =
+            if store { ("continued", "forked") } else { ("rebuilt", "forked") };
+        assert_eq!(matched(&talk.ask(&lab).await), expected);
+        assert_eq!(matched(&edited.ask(&lab).await), edited_as);
+        lab.assert_gone().await;
+    }
+}
+
 /// A header that names the conversation, and another prompt: nothing is continued.
 #[tokio::test(start_paused = true)]
 async fn a_hint_that_does_not_fit_is_reported_as_a_fork() {

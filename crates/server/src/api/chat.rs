@@ -5,7 +5,7 @@ use ibeam_core::{
     error::TurnError,
     wire::{
         Collect, Encode,
-        chat::{self, ChatRequest, Collector, Encoder},
+        chat::{self, ChatCollector, ChatEncoder, ChatRequest},
     },
 };
 
@@ -49,11 +49,11 @@ struct Chat {
 
 impl Reply for Chat {
     fn stream(self) -> Box<dyn Encode> {
-        let encoder = Encoder::new(&self.id, self.created, &self.model, self.include_usage);
+        let encoder = ChatEncoder::new(&self.id, self.created, &self.model, self.include_usage);
         Box::new(encoder.with_custom(self.custom))
     }
 
     fn whole(self) -> Box<dyn Collect> {
-        Box::new(Collector::new(self.id, self.created, self.model).with_custom(self.custom))
+        Box::new(ChatCollector::new(self.id, self.created, self.model).with_custom(self.custom))
     }
 }

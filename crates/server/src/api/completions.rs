@@ -3,7 +3,7 @@
 use axum::{extract::State, response::Response};
 use ibeam_core::wire::{
     Collect, Encode,
-    completions::{self, Collector, Encoder},
+    completions::{self, CompletionCollector, CompletionEncoder},
 };
 
 use super::{
@@ -34,10 +34,10 @@ struct Completion {
 
 impl Reply for Completion {
     fn stream(self) -> Box<dyn Encode> {
-        Box::new(Encoder::new(&self.id, self.created, &self.model, self.include_usage))
+        Box::new(CompletionEncoder::new(&self.id, self.created, &self.model, self.include_usage))
     }
 
     fn whole(self) -> Box<dyn Collect> {
-        Box::new(Collector::new(self.id, self.created, self.model))
+        Box::new(CompletionCollector::new(self.id, self.created, self.model))
     }
 }

@@ -29,7 +29,7 @@ impl Decoded for ChatRequest {
     }
 }
 
-impl Decoded for messages::Request {
+impl Decoded for messages::MessagesRequest {
     fn bytes(&self) -> usize {
         self.turn.bytes()
     }

@@ -96,12 +96,12 @@ pub(super) fn render(
     let error = &failure.error;
     let (status, body) = match dialect {
         Dialect::OpenAi => {
-            let mut body = chat::ErrorBody::from(error);
+            let mut body = chat::OpenAiErrorBody::from(error);
             body.error.status = failure.status.unwrap_or(body.error.status);
             (body.error.status, serde_json::to_string(&body))
         }
         Dialect::Anthropic => {
-            let body = messages::ErrorBody::new(error, Some(request_id));
+            let body = messages::AnthropicErrorBody::new(error, Some(request_id));
             let status = failure.status.unwrap_or(error.code.row().anthropic_status);
             (status, serde_json::to_string(&body))
         }
@@ -128,7 +128,7 @@ pub(super) fn render(
 /// The whole response as HTTP/1.1 has it, for a connection that is not served.
 pub(super) fn raw(error: &TurnError) -> Vec<u8> {
     let row = error.code.row();
-    let body = serde_json::to_string(&chat::ErrorBody::from(error)).unwrap_or_default();
+    let body = serde_json::to_string(&chat::OpenAiErrorBody::from(error)).unwrap_or_default();
     let wait = error.retry_after_header().map_or(0, |wait| wait.as_secs());
     let status = StatusCode::from_u16(row.status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
     let length = body.len();

@@ -5,7 +5,7 @@ use ibeam_core::{
     tokens::quick_estimate,
     wire::{
         Collect, Encode,
-        messages::{self, Collector, Encoder, Thinking},
+        messages::{self, MessagesCollector, MessagesEncoder, Thinking},
     },
 };
 
@@ -19,7 +19,7 @@ pub(super) async fn create<S: Service>(
     incoming: Incoming,
 ) -> Result<Response, Failed> {
     let (asked, request) = incoming.decode(&shared, messages::decode).await?;
-    let messages::Request { turn, thinking } = request;
+    let messages::MessagesRequest { turn, thinking } = request;
     let reply = Message {
         id: messages::message_id(shared.service.random()),
         model: turn.model.clone(),
@@ -41,11 +41,11 @@ struct Message {
 
 impl Reply for Message {
     fn stream(self) -> Box<dyn Encode> {
-        let encoder = Encoder::new(self.id, self.model, self.thinking, self.stop);
+        let encoder = MessagesEncoder::new(self.id, self.model, self.thinking, self.stop);
         Box::new(encoder.with_input_estimate(self.input_estimate))
     }
 
     fn whole(self) -> Box<dyn Collect> {
-        Box::new(Collector::new(self.id, self.model, self.thinking, self.stop))
+        Box::new(MessagesCollector::new(self.id, self.model, self.thinking, self.stop))
     }
 }

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use ibeam_core::{
     error::{ErrorCode, TurnError},
-    model::{Params, TurnRequest},
+    model::{ParamHandling, TurnRequest},
     wire::{Collect, Encode},
 };
 
@@ -283,7 +283,7 @@ impl Asked {
 }
 
 /// How this backend treats the parameters of a request.
-fn served_params(settings: &Settings, turn: &TurnRequest) -> Params {
+fn served_params(settings: &Settings, turn: &TurnRequest) -> ParamHandling {
     let mut params = turn.sampling.params.clone();
     params.serve(&settings.served_tools);
     params
@@ -406,7 +406,7 @@ fn session(matched: &MatchedConversation, with_id: bool) -> Option<HeaderValue> 
 }
 
 /// What becomes of the request's parameters, as a dictionary of RFC 9651.
-fn controls(params: &Params) -> Option<HeaderValue> {
+fn controls(params: &ParamHandling) -> Option<HeaderValue> {
     let lists =
         [("native", &params.native), ("emulated", &params.emulated), ("ignored", &params.ignored)];
     let entries: Vec<String> = lists

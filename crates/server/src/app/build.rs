@@ -6,10 +6,10 @@ use ibeam_core::{
     backend::BackendKind,
     capabilities::{Capabilities, Capability},
     error::{ErrorCode, TurnError},
-    limits::Rules,
+    limits::GateRules,
     model::ids,
     models::{ModelInfo, ModelList},
-    peer::Clocks,
+    peer::TurnClocks,
     peer::agent::Environment,
     turn::Settings as TurnSettings,
 };
@@ -140,7 +140,7 @@ impl App {
             registry,
             leg_index: LegIndex::new(config.sessions.replay),
             retries: Retries::new(config.retry.retries),
-            slots: TurnSlots::new(Rules {
+            slots: TurnSlots::new(GateRules {
                 total: config.limits.turns,
                 reserve: config.limits.reserve,
                 waiting: config.limits.queue,
@@ -291,7 +291,7 @@ fn served_tools(config: &Config, backend: Capabilities) -> Vec<&'static str> {
 pub(super) fn turn_settings(config: &Config) -> TurnSettings {
     let clocks = &config.clocks;
     TurnSettings {
-        clocks: Clocks {
+        clocks: TurnClocks {
             heartbeat: clocks.heartbeat,
             no_frame: clocks.no_frame,
             heartbeat_only: clocks.heartbeats_only,

@@ -6,7 +6,7 @@ use std::{collections::HashSet, sync::Arc};
 use ibeam_core::{
     leg::{BridgedTools, Leg},
     model::{Millis, TurnRequest, ids::SessionId},
-    peer::Kept,
+    peer::StoredState,
     peer::acp,
     peer::agent::{self, AgentPeer, BlobLimits, ModelPick},
     peer::child::{self, ChildPeer, Speaker},
@@ -28,7 +28,7 @@ pub(super) struct Blueprint {
     pub(super) settings: Settings,
     pub(super) conversation_id: String,
     pub(super) session: SessionId,
-    pub(super) kept: Option<Kept>,
+    pub(super) kept: Option<StoredState>,
     pub(super) seed: [u8; 16],
 }
 
@@ -86,13 +86,13 @@ impl Blueprint {
             }
             Backend::Child { driver, protocol, model, images } => {
                 let speaker: fn() -> Box<dyn Speaker> = match protocol {
-                    ChildProtocol::Cli => || Box::<cli::Speaker>::default(),
+                    ChildProtocol::Cli => || Box::<cli::CliSpeaker>::default(),
                     ChildProtocol::Acp if config.cursor_agent.own_tools => {
-                        || Box::new(acp::Speaker::new(acp::Policy { own_tools: true }))
+                        || Box::new(acp::AcpSpeaker::new(acp::ToolPolicy { own_tools: true }))
                     }
-                    ChildProtocol::Acp => || Box::<acp::Speaker>::default(),
+                    ChildProtocol::Acp => || Box::<acp::AcpSpeaker>::default(),
                 };
-                let plan = child::Plan {
+                let plan = child::ChildPlan {
                     speaker,
                     model,
                     conversation_id,

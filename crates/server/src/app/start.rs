@@ -8,7 +8,7 @@ use ibeam_core::{
     controls::{self, Controls, ReadFormat},
     error::{ErrorCode, TurnError},
     history,
-    model::{Dialect, Format, Item, Part, ToolContent, TurnRequest},
+    model::{AnswerFormat, Dialect, Item, Part, ToolContent, TurnRequest},
     models::{AUTO_NAME, AUTO_WIRE_ID, Family, ModelInfo, ModelList, Resolved},
     peer::agent::ModelPick,
     peer::cli,
@@ -194,7 +194,7 @@ impl App {
         request: &mut TurnRequest,
         family: Family,
     ) -> Result<Option<Box<Controls>>, TurnError> {
-        if !matches!(request.sampling.format, Format::Schema(_)) {
+        if !matches!(request.sampling.format, AnswerFormat::Schema(_)) {
             return controls::prepare(request, family);
         }
         let format = request.sampling.format.clone();

@@ -3,7 +3,7 @@
 use ibeam_core::{
     auth::{
         Grant,
-        refresh::{Proof, Refresh, RefreshError, Step},
+        refresh::{Proof, Refresh, RefreshError, RefreshStep},
         schedule::Skew,
     },
     model::Millis,
@@ -25,15 +25,15 @@ pub(super) async fn exchange(
     let mut refresh = Refresh::new(proof, random::fraction());
     loop {
         match refresh.step(now()) {
-            Step::Wait(until) => sleep_until(started + Duration::from_millis(until.0)).await,
-            Step::Ask(request) => {
+            RefreshStep::Wait(until) => sleep_until(started + Duration::from_millis(until.0)).await,
+            RefreshStep::Ask(request) => {
                 let heard = http.ask(request).await;
                 if let Some(date) = heard.date {
                     skew.note_date(date, local_now());
                 }
                 refresh.on_outcome(&heard.outcome, now());
             }
-            Step::Done(how) => return how,
+            RefreshStep::Done(how) => return how,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use ibeam_core::{
-    auth::{AuthRequest, Outcome, PATIENCE},
+    auth::{AuthOutcome, AuthRequest, PATIENCE},
     redact,
 };
 use secrecy::{ExposeSecret as _, SecretString};
@@ -35,7 +35,7 @@ pub struct AuthHttp {
 /// An outcome, and what time it was there, in seconds since 1970.
 #[derive(Debug)]
 pub(super) struct Heard {
-    pub(super) outcome: Outcome,
+    pub(super) outcome: AuthOutcome,
     pub(super) date: Option<u64>,
 }
 
@@ -68,7 +68,7 @@ impl AuthHttp {
             body.map_or_else(Bytes::new, |body| Bytes::from(body.expose_secret().to_owned()));
         match self.call(method, path.expose_secret(), bearer.as_ref(), body).await {
             Ok(answer) => Heard { date: date(answer.headers()), outcome: outcome(answer) },
-            Err(why) => Heard { outcome: Outcome::Unreachable(why), date: None },
+            Err(why) => Heard { outcome: AuthOutcome::Unreachable(why), date: None },
         }
     }
 
@@ -120,10 +120,10 @@ impl AuthHttp {
     }
 }
 
-fn outcome(answer: Response<Bytes>) -> Outcome {
+fn outcome(answer: Response<Bytes>) -> AuthOutcome {
     let status = answer.status().as_u16();
     let retry_after = retry_after(answer.headers());
-    Outcome::Answer { status, body: answer.into_body(), retry_after }
+    AuthOutcome::Answer { status, body: answer.into_body(), retry_after }
 }
 
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {

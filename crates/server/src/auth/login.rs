@@ -6,7 +6,7 @@ use ibeam_core::{
     auth::{
         Grant, jwt,
         pkce::Login,
-        poll::{Poll, PollError, Step},
+        poll::{Poll, PollError, PollStep},
         refresh::{Proof, RefreshError},
         schedule::Skew,
     },
@@ -64,15 +64,15 @@ impl PendingLogin {
     pub async fn wait(mut self) -> Result<Credential, PollError> {
         loop {
             match self.poll.step(self.now()) {
-                Step::Wait(until) => {
+                PollStep::Wait(until) => {
                     sleep_until(self.started + Duration::from_millis(until.0)).await;
                 }
-                Step::Ask(request) => {
+                PollStep::Ask(request) => {
                     let heard = self.http.ask(request).await;
                     let now = self.now();
                     self.poll.on_outcome(&heard.outcome, now);
                 }
-                Step::Done(how) => return how.map(|grant| credential(*grant, None)),
+                PollStep::Done(how) => return how.map(|grant| credential(*grant, None)),
             }
         }
     }

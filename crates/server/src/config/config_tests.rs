@@ -58,7 +58,7 @@ fn the_defaults_are_sound_and_as_documented() {
     assert!(limits.upstream_connections * limits.upstream_streams >= sessions.max_parked);
     assert_eq!(config.retry, Backoff::default());
     assert_eq!(config.models.cache_ttl, Duration::from_secs(300));
-    assert_eq!(config.models.unknown, Unknown::Refuse);
+    assert_eq!(config.models.unknown, UnknownName::Refuse);
     assert_eq!(config.allow, AllowConfig::default());
     // Every setting is shown once.
     let mut names: Vec<_> = resolution.shown.iter().map(|shown| shown.name).collect();

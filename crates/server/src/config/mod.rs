@@ -25,7 +25,7 @@ use std::{
 };
 
 use ibeam_core::{
-    backend::BackendKind, models::Unknown, peer::agent::HistorySetting, retry::Backoff,
+    backend::BackendKind, models::UnknownName, peer::agent::HistorySetting, retry::Backoff,
 };
 use secrecy::{ExposeSecret as _, SecretString};
 
@@ -210,7 +210,7 @@ pub struct LogConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModelsConfig {
     pub cache_ttl: Duration,
-    pub unknown: Unknown,
+    pub unknown: UnknownName,
 }
 
 /// Powers that a user grants the backend's own tools.

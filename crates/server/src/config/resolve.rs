@@ -10,7 +10,7 @@ use std::{
 };
 
 use ibeam_core::{
-    models::Unknown,
+    models::UnknownName,
     peer::agent::HistorySetting,
     retry::{Backoff, MAX_RUNS},
 };
@@ -122,9 +122,9 @@ impl Resolver<'_> {
             models: ModelsConfig {
                 cache_ttl: self.duration(Key::ModelsCacheTtl),
                 unknown: if self.switch(Key::ModelsPassthrough) {
-                    Unknown::PassThrough
+                    UnknownName::PassThrough
                 } else {
-                    Unknown::Refuse
+                    UnknownName::Refuse
                 },
             },
             allow: AllowConfig {

@@ -2,15 +2,15 @@ use std::future::Future;
 
 use super::*;
 
-const A: PermitClaim = PermitClaim { owner: Owner(1), quota: Quota::alone(9) };
-const B: PermitClaim = PermitClaim { owner: Owner(2), quota: Quota::alone(9) };
+const A: PermitClaim = PermitClaim { owner: SlotOwner(1), quota: Quota::alone(9) };
+const B: PermitClaim = PermitClaim { owner: SlotOwner(2), quota: Quota::alone(9) };
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn slots(total: usize, reserve: usize, waiting: usize) -> TurnSlots {
-    TurnSlots::new(Rules { total, reserve, waiting })
+    TurnSlots::new(GateRules { total, reserve, waiting })
 }
 
-async fn acquire(slots: &TurnSlots, claim: PermitClaim, kind: Kind) -> Result<Permit, Why> {
+async fn acquire(slots: &TurnSlots, claim: PermitClaim, kind: SlotRequest) -> Result<Permit, Why> {
     slots.acquire(claim, kind, MINUTE).await
 }
 
@@ -31,7 +31,7 @@ async fn a_place_that_is_given_back_goes_to_the_one_who_waits() {
     let slots = slots(1, 0, 8);
     let mut first = slots.try_acquire(A).unwrap();
     assert!(slots.try_acquire(B).is_none());
-    let mut waiting = Box::pin(acquire(&slots, B, Kind::New));
+    let mut waiting = Box::pin(acquire(&slots, B, SlotRequest::New));
     asked!(waiting);
     first.release();
     let second = waiting.await.unwrap();
@@ -48,7 +48,7 @@ async fn patience_ends_and_says_what_was_short() {
     let slots = slots(1, 0, 8);
     let _first = slots.try_acquire(A).unwrap();
     let began = tokio::time::Instant::now();
-    assert_eq!(acquire(&slots, B, Kind::New).await.unwrap_err(), Why::Total);
+    assert_eq!(acquire(&slots, B, SlotRequest::New).await.unwrap_err(), Why::Total);
     assert_eq!(began.elapsed(), MINUTE);
     assert_eq!(slots.0.lock().gate.waiting(), 0);
     assert!(slots.0.lock().waiting.is_empty());
@@ -59,16 +59,16 @@ async fn an_owner_at_its_limit_is_told_so() {
     let slots = slots(4, 0, 8);
     let one = PermitClaim { quota: Quota::alone(1), ..A };
     let _first = slots.try_acquire(one).unwrap();
-    assert_eq!(acquire(&slots, one, Kind::New).await.unwrap_err(), Why::Owner);
+    assert_eq!(acquire(&slots, one, SlotRequest::New).await.unwrap_err(), Why::Owner);
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_leaves_the_queue_takes_no_place_along() {
     let slots = slots(1, 0, 8);
     let first = slots.try_acquire(A).unwrap();
-    let mut gone = Box::pin(acquire(&slots, A, Kind::New));
+    let mut gone = Box::pin(acquire(&slots, A, SlotRequest::New));
     asked!(gone);
-    let mut late = Box::pin(acquire(&slots, B, Kind::New));
+    let mut late = Box::pin(acquire(&slots, B, SlotRequest::New));
     asked!(late);
     drop(gone);
     drop(first);
@@ -77,7 +77,7 @@ async fn who_leaves_the_queue_takes_no_place_along() {
 
     // The verdict is out, and nobody took it.
     let first = slots.try_acquire(A).unwrap();
-    let mut gone = Box::pin(acquire(&slots, A, Kind::New));
+    let mut gone = Box::pin(acquire(&slots, A, SlotRequest::New));
     asked!(gone);
     drop(first);
     assert_eq!(slots.free(), 0);
@@ -89,11 +89,11 @@ async fn who_leaves_the_queue_takes_no_place_along() {
 async fn a_crowd_makes_room() {
     let slots = slots(1, 0, 2);
     let first = slots.try_acquire(A).unwrap();
-    let mut one = Box::pin(acquire(&slots, A, Kind::New));
+    let mut one = Box::pin(acquire(&slots, A, SlotRequest::New));
     asked!(one);
-    let mut two = Box::pin(acquire(&slots, A, Kind::New));
+    let mut two = Box::pin(acquire(&slots, A, SlotRequest::New));
     asked!(two);
-    let mut other = Box::pin(acquire(&slots, B, Kind::New));
+    let mut other = Box::pin(acquire(&slots, B, SlotRequest::New));
     asked!(other);
     assert_eq!(two.await.unwrap_err(), Why::Total);
     drop(first);
@@ -106,18 +106,18 @@ async fn a_crowd_makes_room() {
 async fn results_find_a_place_while_new_turns_wait() {
     let slots = slots(1, 1, 8);
     let _first = slots.try_acquire(A).unwrap();
-    let mut new = Box::pin(acquire(&slots, B, Kind::New));
+    let mut new = Box::pin(acquire(&slots, B, SlotRequest::New));
     asked!(new);
-    let _results = acquire(&slots, A, Kind::Results).await.unwrap();
+    let _results = acquire(&slots, A, SlotRequest::Results).await.unwrap();
     asked!(new);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_key_at_its_share_waits_while_another_is_let_in() {
     let slots = slots(4, 0, 8);
-    let claim = |number| PermitClaim { owner: Owner(number), quota: Quota::shared(9) };
+    let claim = |number| PermitClaim { owner: SlotOwner(number), quota: Quota::shared(9) };
     let _held = [(); 3].map(|()| slots.try_acquire(claim(1)).unwrap());
-    assert_eq!(acquire(&slots, claim(1), Kind::New).await.unwrap_err(), Why::Share);
+    assert_eq!(acquire(&slots, claim(1), SlotRequest::New).await.unwrap_err(), Why::Share);
     assert_eq!(slots.free(), 1);
     assert!(slots.try_acquire(claim(2)).is_some());
 }

@@ -4,7 +4,9 @@ mod permits;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use ibeam_core::limits::{Answer, Gate, Kind, Owner, Quota, Rules, Ticket, Verdict, Why};
+use ibeam_core::limits::{
+    GateAnswer, GateRules, Quota, SlotGate, SlotOwner, SlotRequest, Ticket, TicketVerdict, Why,
+};
 use parking_lot::Mutex;
 use tokio::{sync::oneshot, time::timeout};
 
@@ -16,7 +18,7 @@ pub(crate) struct TurnSlots(Arc<Mutex<TurnSlotsState>>);
 
 #[derive(Debug)]
 struct TurnSlotsState {
-    gate: Gate,
+    gate: SlotGate,
     /// The gate limits how many there are.
     waiting: HashMap<Ticket, oneshot::Sender<Permit>>,
 }
@@ -24,7 +26,7 @@ struct TurnSlotsState {
 /// The owner that a permit counts against, and how many it may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PermitClaim {
-    pub(crate) owner: Owner,
+    pub(crate) owner: SlotOwner,
     pub(crate) quota: Quota,
 }
 
@@ -33,13 +35,13 @@ pub(crate) struct PermitClaim {
 #[derive(Debug)]
 pub(crate) struct Permit {
     slots: TurnSlots,
-    owner: Owner,
+    owner: SlotOwner,
     held: bool,
 }
 
 impl TurnSlots {
-    pub(crate) fn new(rules: Rules) -> Self {
-        let state = TurnSlotsState { gate: Gate::new(rules), waiting: HashMap::new() };
+    pub(crate) fn new(rules: GateRules) -> Self {
+        let state = TurnSlotsState { gate: SlotGate::new(rules), waiting: HashMap::new() };
         Self(Arc::new(Mutex::new(state)))
     }
 
@@ -50,7 +52,7 @@ impl TurnSlots {
 
     /// A permit for a new turn, if a slot is free.
     pub(crate) fn try_acquire(&self, claim: PermitClaim) -> Option<Permit> {
-        let entered = self.0.lock().gate.try_enter(claim.owner, claim.quota, Kind::New);
+        let entered = self.0.lock().gate.try_enter(claim.owner, claim.quota, SlotRequest::New);
         entered.then(|| self.permit(claim.owner))
     }
 
@@ -61,7 +63,7 @@ impl TurnSlots {
     pub(crate) async fn acquire(
         &self,
         claim: PermitClaim,
-        kind: Kind,
+        kind: SlotRequest,
         patience: Duration,
     ) -> Result<Permit, Why> {
         let permit = timeout(patience, self.queue(claim, kind)).await.ok().flatten();
@@ -72,26 +74,26 @@ impl TurnSlots {
     }
 
     /// A permit, however long that takes. None: the queue is full.
-    async fn queue(&self, claim: PermitClaim, kind: Kind) -> Option<Permit> {
+    async fn queue(&self, claim: PermitClaim, kind: SlotRequest) -> Option<Permit> {
         let (sender, verdict) = oneshot::channel();
         let answer = self.change(|state| {
             let answer = state.gate.ask(claim.owner, claim.quota, kind);
-            if let Answer::Wait(ticket) = answer {
+            if let GateAnswer::Wait(ticket) = answer {
                 state.waiting.insert(ticket, sender);
             }
             answer
         });
         match answer {
-            Answer::Enter => Some(self.permit(claim.owner)),
-            Answer::Refused => None,
-            Answer::Wait(ticket) => {
+            GateAnswer::Enter => Some(self.permit(claim.owner)),
+            GateAnswer::Refused => None,
+            GateAnswer::Wait(ticket) => {
                 let _queued = Queued { slots: self, ticket };
                 verdict.await.ok()
             }
         }
     }
 
-    fn permit(&self, owner: Owner) -> Permit {
+    fn permit(&self, owner: SlotOwner) -> Permit {
         Permit { slots: self.clone(), owner, held: true }
     }
 
@@ -107,7 +109,7 @@ impl TurnSlots {
             outcome
         };
         for (ticket, verdict, waiting) in verdicts {
-            if verdict == Verdict::Enter {
+            if verdict == TicketVerdict::Enter {
                 let permit = self.permit(ticket.owner());
                 // A request that gave up a moment ago drops the permit, for the next one.
                 if let Some(waiting) = waiting {

@@ -1,7 +1,7 @@
 //! Permits for work that takes long. Keys get them in turn: however much one key has queued,
 //! another key waits for one piece of work of each, not for all of it.
 
-use ibeam_core::limits::{Kind, Owner, Quota, Rules};
+use ibeam_core::limits::{GateRules, Quota, SlotOwner, SlotRequest};
 
 use super::{Permit, PermitClaim, TurnSlots};
 use crate::keys::Hash;
@@ -13,7 +13,7 @@ pub(crate) struct Permits(TurnSlots);
 impl Permits {
     pub(crate) fn new(count: usize) -> Self {
         // The memory for request bodies bounds how many wait.
-        Self(TurnSlots::new(Rules { total: count, reserve: 0, waiting: usize::MAX }))
+        Self(TurnSlots::new(GateRules { total: count, reserve: 0, waiting: usize::MAX }))
     }
 
     /// Waits for a permit. Dropping it gives it back; so does leaving while it is waited for.
@@ -21,7 +21,7 @@ impl Permits {
     /// `None` never comes, as the queue has no limit.
     pub(crate) async fn acquire(&self, key: &Hash) -> Option<Permit> {
         let quota = Quota::alone(usize::MAX);
-        self.0.queue(PermitClaim { owner: owner(key), quota }, Kind::New).await
+        self.0.queue(PermitClaim { owner: owner(key), quota }, SlotRequest::New).await
     }
 
     /// How many are free.
@@ -32,8 +32,8 @@ impl Permits {
 }
 
 /// Requests with one key are of one owner.
-pub(crate) fn owner(key: &Hash) -> Owner {
-    Owner(key.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes)))
+pub(crate) fn owner(key: &Hash) -> SlotOwner {
+    SlotOwner(key.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes)))
 }
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use ibeam_core::mcp::client::{Ask, CallOutcome, Greeting, Listing, Note, ToolInfo};
+use ibeam_core::mcp::client::{
+    CallOutcome, McpRequest, Note, ServerGreeting, ToolInfo, ToolListing,
+};
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -21,7 +23,7 @@ use super::{
 /// An open connection. Dropping it closes it, and ends a child.
 pub(super) struct Client {
     pub(super) peer: Peer,
-    pub(super) greeting: Greeting,
+    pub(super) greeting: ServerGreeting,
     pub(super) hold: Option<Hold>,
     _end: DropGuard,
 }
@@ -65,7 +67,7 @@ async fn over_pipe(
     writer: PipeWriter,
     web: &Web,
     end: CancellationToken,
-) -> Result<(Peer, Greeting), String> {
+) -> Result<(Peer, ServerGreeting), String> {
     let (peer, queue) = Peer::new();
     web.tasks.spawn("mcp pipe", pipe::run(peer.clone(), queue, reader, writer, end));
     let greeting = peer.greet().await?;
@@ -78,7 +80,7 @@ async fn over_http(
     remote: &Remote,
     web: &Web,
     end: CancellationToken,
-) -> Result<(Peer, Greeting), String> {
+) -> Result<(Peer, ServerGreeting), String> {
     let wire = ServerHttp::new(remote, web);
     let mut refused = None;
     if !remote.is_sse() {
@@ -110,10 +112,10 @@ impl Client {
             return Ok(Vec::new());
         }
         let failed = |why: &str| format!("it does not list its tools: {why}");
-        let mut listing = Listing::default();
+        let mut listing = ToolListing::default();
         let mut cursor: Option<String> = None;
         loop {
-            let ask = Ask::ListTools { cursor: cursor.as_deref() };
+            let ask = McpRequest::ListTools { cursor: cursor.as_deref() };
             let page = self.peer.request(ask).await.map_err(|error| failed(&error.to_string()))?;
             cursor = listing.add(&page).map_err(failed)?;
             if cursor.is_none() {
@@ -147,7 +149,7 @@ impl Client {
 
     /// Whether the server answers. That it knows no ping is an answer.
     pub(super) async fn answers(&self, patience: Duration) -> bool {
-        let answer = timeout(patience, self.peer.request(Ask::Ping)).await;
+        let answer = timeout(patience, self.peer.request(McpRequest::Ping)).await;
         matches!(answer, Ok(Ok(_) | Err(RequestFailure::Refused(_))))
     }
 }
@@ -161,7 +163,7 @@ pub(super) async fn call(
     tool: &str,
     arguments: &RawValue,
 ) -> Result<CallOutcome, String> {
-    let ask = Ask::CallTool { name: tool, arguments };
+    let ask = McpRequest::CallTool { name: tool, arguments };
     let result = peer.request(ask).await.map_err(|error| error.to_string())?;
     CallOutcome::read(&result).map_err(ToOwned::to_owned)
 }

@@ -9,8 +9,8 @@ use http::{
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use ibeam_core::codec::{
-    jsonrpc::{self, Message},
-    sse::{Event, Events},
+    jsonrpc::{self, RpcMessage},
+    sse::{SseDecoder, SseEvent},
 };
 
 use super::peer::MESSAGE_BYTES;
@@ -181,16 +181,16 @@ pub(super) enum Reply {
 /// The events of a body, as they come.
 pub(super) struct EventStream {
     body: Incoming,
-    events: Events,
+    events: SseDecoder,
 }
 
 impl EventStream {
     fn new(body: Incoming) -> Self {
-        Self { body, events: Events::new(MESSAGE_BYTES) }
+        Self { body, events: SseDecoder::new(MESSAGE_BYTES) }
     }
 
     /// The next event; `None` at the end. Nothing is lost when the future is dropped.
-    pub(super) async fn next(&mut self) -> Result<Option<Event>, HttpError> {
+    pub(super) async fn next(&mut self) -> Result<Option<SseEvent>, HttpError> {
         loop {
             if let Some(event) = self.events.next() {
                 return Ok(Some(event));
@@ -301,7 +301,7 @@ impl ServerHttp {
         let read = if is_json { jsonrpc::parse(&body) } else { None };
         match read {
             // A refusal that says why in the protocol's own words is an answer.
-            Some(Message::Response { outcome: Err(_), .. }) => {}
+            Some(RpcMessage::Response { outcome: Err(_), .. }) => {}
             _ if !status.is_success() => return Err(ServerHttpError::Status(status.as_u16())),
             Some(_) => {}
             None if body.is_empty() => return Ok(posted(Reply::Taken)),

@@ -8,7 +8,7 @@ use std::{collections::HashMap, fmt, sync::Arc};
 use bytes::Bytes;
 use ibeam_core::{
     codec::jsonrpc::RpcError,
-    mcp::client::{Ask, Client, Greeting, Incoming},
+    mcp::client::{McpClient, McpIncoming, McpRequest, ServerGreeting},
 };
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
@@ -70,7 +70,7 @@ struct PeerInner {
 
 #[derive(Debug, Default)]
 struct PeerState {
-    client: Client,
+    client: McpClient,
     waiting: HashMap<u64, oneshot::Sender<RequestOutcome>>,
     closed: bool,
 }
@@ -90,21 +90,21 @@ impl Peer {
     // === for callers ===
 
     /// The handshake.
-    pub(super) async fn greet(&self) -> Result<Greeting, String> {
-        let ask = Ask::Initialize { version: env!("CARGO_PKG_VERSION") };
+    pub(super) async fn greet(&self) -> Result<ServerGreeting, String> {
+        let ask = McpRequest::Initialize { version: env!("CARGO_PKG_VERSION") };
         let result = self.request(ask).await.map_err(|error| match error {
             RequestFailure::Closed => "it exited before the handshake".to_owned(),
             error => error.to_string(),
         })?;
-        let greeting = Greeting::read(&result)?;
-        let note = Outgoing::Note(Client::initialized());
+        let greeting = ServerGreeting::read(&result)?;
+        let note = Outgoing::Note(McpClient::initialized());
         self.0.queue.send(note).await.map_err(|_| RequestFailure::Closed.to_string())?;
         Ok(greeting)
     }
 
     /// The result of a request. Dropping the future sends the server a
     /// cancellation.
-    pub(super) async fn request(&self, ask: Ask<'_>) -> RequestOutcome {
+    pub(super) async fn request(&self, ask: McpRequest<'_>) -> RequestOutcome {
         let (answer, answered) = oneshot::channel();
         let (id, message) = {
             let mut state = self.0.state.lock();
@@ -138,21 +138,21 @@ impl Peer {
     pub(super) fn receive(&self, message: &[u8]) {
         let mut state = self.0.state.lock();
         match state.client.receive(message) {
-            Incoming::Answer { id, outcome } => {
+            McpIncoming::Answer { id, outcome } => {
                 if let Some(caller) = state.waiting.remove(&id) {
                     // A caller that has gone has dropped the other end.
                     let _ = caller.send(outcome.map_err(RequestFailure::Refused));
                 }
             }
-            Incoming::Reply(reply) => {
+            McpIncoming::Reply(reply) => {
                 drop(state);
                 // Waiting for room here could stop both sides for ever.
                 if self.0.queue.try_send(Outgoing::Note(reply)).is_err() {
                     debug!("an MCP server sends requests faster than it reads the answers");
                 }
             }
-            Incoming::ToolsChanged => self.0.changed.notify_one(),
-            Incoming::Ignored => {}
+            McpIncoming::ToolsChanged => self.0.changed.notify_one(),
+            McpIncoming::Ignored => {}
         }
     }
 

@@ -16,14 +16,14 @@ async fn an_answer_reaches_its_caller() {
         let asked = sent(&mut queue).await;
         peer.receive(json!({ "id": asked["id"], "result": { "a": 1 } }).to_string().as_bytes());
     };
-    let (result, ()) = tokio::join!(peer.request(Ask::Ping), answered);
+    let (result, ()) = tokio::join!(peer.request(McpRequest::Ping), answered);
     assert_eq!(result.unwrap().get(), r#"{"a":1}"#);
     let refused = async {
         let asked = sent(&mut queue).await;
         let error = json!({ "code": -1, "message": "no" });
         peer.receive(json!({ "id": asked["id"], "error": error }).to_string().as_bytes());
     };
-    let (result, ()) = tokio::join!(peer.request(Ask::Ping), refused);
+    let (result, ()) = tokio::join!(peer.request(McpRequest::Ping), refused);
     assert_eq!(result.unwrap_err().to_string(), "no");
 }
 
@@ -31,7 +31,7 @@ async fn an_answer_reaches_its_caller() {
 async fn a_caller_that_leaves_takes_its_request_back() {
     let (peer, mut queue) = Peer::new();
     let asked = tokio::select! {
-        _ = peer.request(Ask::Ping) => panic!("it was not answered"),
+        _ = peer.request(McpRequest::Ping) => panic!("it was not answered"),
         asked = queue.recv() => asked.unwrap(),
     };
     let Outgoing::Request { id, gone, .. } = asked else { panic!() };
@@ -49,9 +49,9 @@ async fn the_end_of_a_connection_ends_all_that_wait() {
         sent(&mut queue).await;
         drop(closing);
     };
-    let (result, ()) = tokio::join!(peer.request(Ask::Ping), end);
+    let (result, ()) = tokio::join!(peer.request(McpRequest::Ping), end);
     assert_eq!(result.unwrap_err(), RequestFailure::Closed);
-    assert_eq!(peer.request(Ask::Ping).await.unwrap_err(), RequestFailure::Closed);
+    assert_eq!(peer.request(McpRequest::Ping).await.unwrap_err(), RequestFailure::Closed);
     peer.over().await;
 }
 
@@ -62,7 +62,7 @@ async fn a_message_that_was_lost_fails_its_caller_only() {
         let asked = sent(&mut queue).await;
         peer.fail(asked["id"].as_u64().unwrap(), "HTTP status 500");
     };
-    let (result, ()) = tokio::join!(peer.request(Ask::Ping), lost);
+    let (result, ()) = tokio::join!(peer.request(McpRequest::Ping), lost);
     assert_eq!(result.unwrap_err().to_string(), "HTTP status 500");
     assert!(!peer.0.over.is_cancelled());
 }
@@ -91,5 +91,5 @@ async fn the_handshake_is_request_answer_and_notice() {
         assert_eq!(sent(&mut queue).await["method"], "notifications/initialized");
     };
     let (greeting, ()) = tokio::join!(peer.greet(), server);
-    assert_eq!(greeting.unwrap(), Greeting { version: "2025-06-18".to_owned(), tools: true });
+    assert_eq!(greeting.unwrap(), ServerGreeting { version: "2025-06-18".to_owned(), tools: true });
 }

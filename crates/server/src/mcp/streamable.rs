@@ -8,8 +8,8 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use http::{HeaderMap, HeaderValue, Method, Uri};
 use ibeam_core::{
-    codec::jsonrpc::{self, Message},
-    mcp::client::{Client, Greeting, Handshake},
+    codec::jsonrpc::{self, RpcMessage},
+    mcp::client::{Handshake, McpClient, ServerGreeting},
 };
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -86,7 +86,7 @@ impl Streamable {
     pub(super) async fn open(
         remote: &Remote,
         wire: ServerHttp,
-    ) -> Result<(Self, Greeting), ConnectRefused> {
+    ) -> Result<(Self, ServerGreeting), ConnectRefused> {
         let link = Arc::new(StreamableLink { wire, uri: remote.uri().clone() });
         let (session, greeting) = link.greet(0).await?;
         Ok((Self { link, session: Arc::new(session) }, greeting))
@@ -200,7 +200,10 @@ impl Streamable {
 }
 
 impl StreamableLink {
-    async fn greet(&self, number: u64) -> Result<(StreamableSession, Greeting), ConnectRefused> {
+    async fn greet(
+        &self,
+        number: u64,
+    ) -> Result<(StreamableSession, ServerGreeting), ConnectRefused> {
         let (mut handshake, message) = Handshake::new(env!("CARGO_PKG_VERSION"));
         let posted = self.wire.post(&self.uri, message, HeaderMap::new()).await?;
         let as_such = is_refusal(posted.status);
@@ -226,7 +229,7 @@ impl StreamableLink {
         if let Some(id) = posted.session {
             headers.insert(SESSION, id);
         }
-        self.wire.notify(&self.uri, Client::initialized(), headers.clone()).await?;
+        self.wire.notify(&self.uri, McpClient::initialized(), headers.clone()).await?;
         Ok((StreamableSession { number, headers }, greeting))
     }
 
@@ -255,7 +258,7 @@ impl StreamableLink {
                 peer.fail(
                     id,
                     match jsonrpc::parse(&message) {
-                        Some(Message::Response { outcome: Err(error), .. }) => error.to_string(),
+                        Some(RpcMessage::Response { outcome: Err(error), .. }) => error.to_string(),
                         _ => "its answer belongs to another request".to_owned(),
                     },
                 );

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use ibeam_core::{
-    history::{Chain, Fingerprint},
+    history::{Fingerprint, HistoryChain},
     model::{TurnEvent, ids::SessionId},
     peer::Peer,
     turn::Turn,
@@ -31,6 +31,7 @@ pub(crate) struct ConversationWriter {
     /// What the client calls the conversation.
     name: Option<String>,
     setup: [u8; 32],
+    opening: Option<Fingerprint>,
     said: SaidSoFar,
     /// The id that the turn began with; the backend may get stuck on it.
     asked_id: String,
@@ -46,7 +47,7 @@ pub(crate) struct ConversationWriter {
 pub(crate) struct SaidSoFar {
     /// What came before, when the client does not send it any more.
     before: Option<Fingerprint>,
-    chain: Chain,
+    chain: HistoryChain,
 }
 
 impl ConversationWriter {
@@ -67,6 +68,11 @@ impl ConversationWriter {
             session,
             name: outline.name().map(str::to_owned).or_else(|| before?.name.clone()),
             setup: outline.identity.setup,
+            // A request with only new messages does not know how its conversation began.
+            opening: match before {
+                Some(before) if !outline.said.has_past => before.opening,
+                _ => Some(outline.opening),
+            },
             said: SaidSoFar::new(outline.said.clone(), fingerprint),
             saved_id: None,
             base: None,
@@ -126,6 +132,7 @@ impl ConversationWriter {
             name: self.name.clone(),
             setup: self.setup,
             fingerprint: self.said.fingerprint(),
+            opening: self.opening,
             checkpoint,
             calls,
         };

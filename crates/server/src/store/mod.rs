@@ -64,6 +64,8 @@ pub struct Conversation {
     pub setup: [u8; 32],
     /// Of everything said so far.
     pub fingerprint: Fingerprint,
+    /// Of what was said before the first answer. An edited history often begins with the same.
+    pub opening: Option<Fingerprint>,
     pub checkpoint: Option<Bytes>,
     /// Handed out and not answered yet.
     pub calls: Vec<ToolCall>,
@@ -167,6 +169,18 @@ impl Store {
     ) -> Result<Vec<Conversation>, StoreError> {
         self.run(move |vault| Ok(tables::by_fingerprint(vault.connection(), scope, fingerprint)?))
             .await
+    }
+
+    /// Whether a conversation began with exactly this.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn has_opening(
+        &self,
+        scope: Scope,
+        opening: Fingerprint,
+    ) -> Result<bool, StoreError> {
+        self.run(move |vault| Ok(tables::has_opening(vault.connection(), scope, opening)?)).await
     }
 
     /// Conversations of that name, at most 8: those with the `preferred` setup first, and

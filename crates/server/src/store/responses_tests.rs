@@ -172,6 +172,7 @@ async fn responses_do_not_evict_conversations() {
         name: Some(id.to_owned()),
         setup: [3; 32],
         fingerprint: Fingerprint([4; 32]),
+        opening: Some(Fingerprint([7; 32])),
         checkpoint: None,
         calls: Vec::new(),
     };

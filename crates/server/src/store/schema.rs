@@ -8,7 +8,7 @@ const APPLICATION: i64 = 0x6962_7374;
 
 /// Each step once, in order; the header's `user_version` counts those done. A step that
 /// was released never changes.
-const STEPS: &[&str] = &[CONVERSATIONS, RESPONSES, CLOCKS, NO_HABITS, PAUSES];
+const STEPS: &[&str] = &[CONVERSATIONS, RESPONSES, CLOCKS, NO_HABITS, PAUSES, OPENINGS];
 
 const CONVERSATIONS: &str = "
     CREATE TABLE conversations (
@@ -90,6 +90,12 @@ const PAUSES: &str = "
     -- the last one of them.
     ALTER TABLE clocks ADD COLUMN doubted INTEGER NOT NULL DEFAULT 0;
     ALTER TABLE clocks ADD COLUMN since INTEGER NOT NULL DEFAULT 0;
+";
+
+const OPENINGS: &str = "
+    -- Of what was said before the first answer; NULL where it is not known.
+    ALTER TABLE conversations ADD COLUMN opening BLOB;
+    CREATE INDEX by_opening ON conversations (scope, opening) WHERE opening IS NOT NULL;
 ";
 
 /// Whose file it is.

@@ -51,6 +51,7 @@ fn talk(id: &str) -> Conversation {
         name: Some("work".to_owned()),
         setup: [3; 32],
         fingerprint: Fingerprint([4; 32]),
+        opening: Some(Fingerprint([7; 32])),
         checkpoint: Some(Bytes::from_static(b"\x0a\x00checkpoint")),
         calls: vec![ToolCall {
             id: CallId::in_session(session(7), 1).to_string(),
@@ -93,6 +94,8 @@ async fn what_is_saved_is_found_by_each_of_its_names() {
     assert_eq!(store.all().await, [bare("two"), talk("one")]);
     assert_eq!(store.by_name(ME, "work", None).await.unwrap(), [talk("one")]);
     assert_eq!(store.by_session(ME, session(7)).await.unwrap(), Some(talk("one")));
+    assert!(store.has_opening(ME, Fingerprint([7; 32])).await.unwrap());
+    assert!(!store.has_opening(ME, Fingerprint([4; 32])).await.unwrap());
     let mut kept = store.blobs(ME, "one").await.unwrap();
     kept.sort_by_key(|(id, _)| std::cmp::Reverse(id.clone()));
     assert_eq!(kept, blobs);
@@ -113,6 +116,7 @@ async fn conversations_are_separated_by_owner() {
     assert_eq!(store.by_fingerprint(YOU, Fingerprint([4; 32])).await.unwrap(), []);
     assert_eq!(store.by_name(YOU, "work", None).await.unwrap(), []);
     assert_eq!(store.by_session(YOU, session(7)).await.unwrap(), None);
+    assert!(!store.has_opening(YOU, Fingerprint([7; 32])).await.unwrap());
     assert_eq!(store.blobs(YOU, "one").await.unwrap(), []);
     store.forget(YOU, "one").await.unwrap();
     let theirs = Conversation { scope: YOU, ..bare("one") };

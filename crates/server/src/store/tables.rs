@@ -20,17 +20,18 @@ pub(super) fn save(
     blobs: &[(Bytes, Bytes)],
     now: i64,
 ) -> rusqlite::Result<bool> {
-    let Conversation { scope, id, session, name, setup, fingerprint, checkpoint, calls } =
+    let Conversation { scope, id, session, name, setup, fingerprint, opening, checkpoint, calls } =
         conversation;
     let known = key(connection, *scope, id)?.is_some();
     let key: i64 = connection.query_row(
-        "INSERT INTO conversations (scope, id, session, name, setup, fingerprint, checkpoint,
-                                    calls, updated, seq)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,
+        "INSERT INTO conversations (scope, id, session, name, setup, fingerprint, opening,
+                                    checkpoint, calls, updated, seq)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
                  (SELECT coalesce(max(seq), 0) + 1 FROM conversations))
          ON CONFLICT (scope, id) DO UPDATE SET
              session = excluded.session, name = excluded.name, setup = excluded.setup,
-             fingerprint = excluded.fingerprint, checkpoint = excluded.checkpoint,
+             fingerprint = excluded.fingerprint, opening = excluded.opening,
+             checkpoint = excluded.checkpoint,
              calls = excluded.calls, updated = excluded.updated, seq = excluded.seq
          RETURNING key",
         params![
@@ -40,6 +41,7 @@ pub(super) fn save(
             name,
             setup,
             fingerprint.0,
+            opening.map(|opening| opening.0),
             checkpoint.as_deref(),
             calls_to_text(calls)?,
             now,
@@ -63,6 +65,16 @@ pub(super) fn by_fingerprint(
     fingerprint: Fingerprint,
 ) -> rusqlite::Result<Vec<Conversation>> {
     find(connection, "fingerprint = ?2", params![scope, fingerprint.0])
+}
+
+/// Whether any conversation began with exactly this.
+pub(super) fn has_opening(
+    connection: &Connection,
+    scope: Scope,
+    opening: Fingerprint,
+) -> rusqlite::Result<bool> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM conversations WHERE scope = ?1 AND opening = ?2)";
+    connection.query_row(sql, params![scope, opening.0], |row| row.get(0))
 }
 
 pub(super) fn by_name(
@@ -165,6 +177,7 @@ fn conversation(row: &Row<'_>) -> rusqlite::Result<Conversation> {
         name: row.get("name")?,
         setup: row.get("setup")?,
         fingerprint: Fingerprint(row.get("fingerprint")?),
+        opening: row.get::<_, Option<[u8; 32]>>("opening")?.map(Fingerprint),
         checkpoint: row.get::<_, Option<Vec<u8>>>("checkpoint")?.map(bytes),
         calls: calls_from_text(&row.get::<_, String>("calls")?)?,
     })

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{
     machine::Violation,
-    schema::{Draft, Misfit, Schema},
+    schema::{CompiledSchema, Draft, Misfit},
 };
 
 /// A schema beyond this is refused.
@@ -16,7 +16,7 @@ const WORDS: usize = 300;
 /// A schema that answers can be held against.
 #[derive(Debug)]
 pub(super) struct Full {
-    schema: Schema,
+    schema: CompiledSchema,
 }
 
 impl Full {
@@ -30,7 +30,8 @@ impl Full {
         if !value.is_object() {
             return Err("it is not an object".to_owned());
         }
-        let schema = Schema::compile(&value, Draft::default()).map_err(|what| capped(&what))?;
+        let schema =
+            CompiledSchema::compile(&value, Draft::default()).map_err(|what| capped(&what))?;
         Ok((value, Self { schema }))
     }
 

@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 use super::*;
 
 fn schema(text: &Value) -> Json {
-    let format = Format::Schema(Schema { name: "test".to_owned(), text: text.to_string() });
+    let format = AnswerFormat::Schema(Schema { name: "test".to_owned(), text: text.to_string() });
     Json::new(&format).unwrap().unwrap()
 }
 
 fn any_object() -> Json {
-    Json::new(&Format::Json).unwrap().unwrap()
+    Json::new(&AnswerFormat::Json).unwrap().unwrap()
 }
 
 /// What the client sees, and what is wrong; one of the pieces may break it.
@@ -153,7 +153,8 @@ fn schemas_that_cannot_be_used_are_refused() {
         ("{\"anyOf\": [{\"$ref\": \"#\"}]}", "reference cycle"),
         (long.as_str(), "larger than 256 KiB"),
     ] {
-        let format = Format::Schema(Schema { name: "test".to_owned(), text: text.to_owned() });
+        let format =
+            AnswerFormat::Schema(Schema { name: "test".to_owned(), text: text.to_owned() });
         let said = Json::new(&format).expect_err(why);
         assert!(said.contains(why), "{said}");
     }
@@ -235,9 +236,9 @@ fn nearly_json() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// The parser that reads the whole is the oracle for the one that reads it as it comes.
+    /// The parser that reads the whole is the oracle for the one that reads it comes.
     #[test]
-    fn the_same_texts_are_json(text in nearly_json(), cut in any::<prop::sample::Index>()) {
+    fn incremental_parser_accepts_the_same_texts_as_serde(text in nearly_json(), cut in any::<prop::sample::Index>()) {
         let at = text.floor_char_boundary(cut.index(text.len() + 1));
         let whole = serde_json::from_str::<Value>(&text);
         let (seen, result) = run(schema(&json!({})), &[&text[..at], &text[at..]]);

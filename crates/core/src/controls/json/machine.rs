@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::shape::{Kind, NodeId, Shape};
+use super::shape::{JsonType, SchemaShape, ShapeId};
 
 /// As deep as the parser goes that reads the whole.
 const DEPTH: usize = 127;
@@ -27,21 +27,21 @@ pub(super) enum Taken {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Machine {
-    stack: Vec<Frame>,
-    state: State,
+pub(super) struct JsonParser {
+    stack: Vec<OpenValue>,
+    state: ParserState,
     /// The scalar that is being read, as it is written.
     token: String,
 }
 
 #[derive(Debug)]
-struct Frame {
-    node: Option<NodeId>,
-    inside: Inside,
+struct OpenValue {
+    node: Option<ShapeId>,
+    inside: OpenContainer,
 }
 
 #[derive(Debug)]
-enum Inside {
+enum OpenContainer {
     /// The name whose value comes or came, all of them, and which required ones have come.
     Object {
         name: Option<String>,
@@ -54,7 +54,7 @@ enum Inside {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum ParserState {
     #[default]
     Value,
     /// A value or the end of the array.
@@ -74,45 +74,49 @@ enum State {
     Done,
 }
 
-impl Machine {
+impl JsonParser {
     /// Whether the whole value has been read.
     pub(super) fn is_done(&self) -> bool {
-        self.state == State::Done
+        self.state == ParserState::Done
     }
 
-    pub(super) fn push(&mut self, c: char, shape: &Shape) -> Result<Taken, Violation> {
+    pub(super) fn push(&mut self, c: char, shape: &SchemaShape) -> Result<Taken, Violation> {
         match self.state {
-            State::Done => return Ok(Taken::After),
-            State::InString { escaped, name } => self.in_string(c, escaped, name, shape)?,
-            State::InNumber if matches!(c, '0'..='9' | '+' | '-' | '.' | 'e' | 'E') => {
+            ParserState::Done => return Ok(Taken::After),
+            ParserState::InString { escaped, name } => self.in_string(c, escaped, name, shape)?,
+            ParserState::InNumber if matches!(c, '0'..='9' | '+' | '-' | '.' | 'e' | 'E') => {
                 self.token.push(c);
             }
-            State::InWord if c.is_ascii_lowercase() => {
+            ParserState::InWord if c.is_ascii_lowercase() => {
                 self.token.push(c);
                 if !["true", "false", "null"].iter().any(|word| word.starts_with(&self.token)) {
                     return Err(self.unexpected(c));
                 }
             }
-            State::InNumber | State::InWord => {
+            ParserState::InNumber | ParserState::InWord => {
                 self.scalar(shape)?;
                 return self.push(c, shape);
             }
             _ if matches!(c, ' ' | '\t' | '\n' | '\r') => {}
-            State::Value => self.begin(c, shape)?,
-            State::FirstItem if c == ']' => self.end(shape)?,
-            State::FirstItem => self.begin(c, shape)?,
-            State::FirstName if c == '}' => self.end(shape)?,
-            State::FirstName | State::Name if c == '"' => self.begin_string(true),
-            State::Colon if c == ':' => self.state = State::Value,
-            State::AfterValue => self.after_value(c, shape)?,
-            State::FirstName | State::Name | State::Colon => return Err(self.unexpected(c)),
+            ParserState::Value => self.begin(c, shape)?,
+            ParserState::FirstItem if c == ']' => self.end(shape)?,
+            ParserState::FirstItem => self.begin(c, shape)?,
+            ParserState::FirstName if c == '}' => self.end(shape)?,
+            ParserState::FirstName | ParserState::Name if c == '"' => self.begin_string(true),
+            ParserState::Colon if c == ':' => self.state = ParserState::Value,
+            ParserState::AfterValue => self.after_value(c, shape)?,
+            ParserState::FirstName | ParserState::Name | ParserState::Colon => {
+                return Err(self.unexpected(c));
+            }
         }
         Ok(Taken::Yes)
     }
 
     /// No more comes.
-    pub(super) fn finish(&mut self, shape: &Shape) -> Result<(), Violation> {
-        if matches!(self.state, State::InNumber | State::InWord) && self.stack.is_empty() {
+    pub(super) fn finish(&mut self, shape: &SchemaShape) -> Result<(), Violation> {
+        if matches!(self.state, ParserState::InNumber | ParserState::InWord)
+            && self.stack.is_empty()
+        {
             self.scalar(shape)?;
         }
         if self.is_done() {
@@ -124,27 +128,27 @@ impl Machine {
     // === values ===
 
     /// The schema for the value that comes next.
-    fn node(&self, shape: &Shape) -> Option<NodeId> {
+    fn node(&self, shape: &SchemaShape) -> Option<ShapeId> {
         match self.stack.last() {
             None => shape.root(),
-            Some(Frame { node, inside }) => {
+            Some(OpenValue { node, inside }) => {
                 let node = shape.node((*node)?)?;
                 match inside {
-                    Inside::Object { name, .. } => node.property(name.as_deref()?),
-                    Inside::Array { .. } => node.items(),
+                    OpenContainer::Object { name, .. } => node.property(name.as_deref()?),
+                    OpenContainer::Array { .. } => node.items(),
                 }
             }
         }
     }
 
-    fn begin(&mut self, c: char, shape: &Shape) -> Result<(), Violation> {
+    fn begin(&mut self, c: char, shape: &SchemaShape) -> Result<(), Violation> {
         let kind = match c {
-            '{' => Kind::Object,
-            '[' => Kind::Array,
-            '"' => Kind::String,
-            '-' | '0'..='9' => Kind::Number,
-            't' | 'f' => Kind::Boolean,
-            'n' => Kind::Null,
+            '{' => JsonType::Object,
+            '[' => JsonType::Array,
+            '"' => JsonType::String,
+            '-' | '0'..='9' => JsonType::Number,
+            't' | 'f' => JsonType::Boolean,
+            'n' => JsonType::Null,
             _ => return Err(self.unexpected(c)),
         };
         let id = self.node(shape);
@@ -153,21 +157,29 @@ impl Machine {
             return Err(self.violation(wrong));
         }
         let inside = match kind {
-            Kind::Object => {
-                self.state = State::FirstName;
+            JsonType::Object => {
+                self.state = ParserState::FirstName;
                 let required = node.map_or(0, |node| node.required().len());
-                Inside::Object { name: None, names: BTreeSet::new(), has: vec![false; required] }
+                OpenContainer::Object {
+                    name: None,
+                    names: BTreeSet::new(),
+                    has: vec![false; required],
+                }
             }
-            Kind::Array => {
-                self.state = State::FirstItem;
-                Inside::Array { index: 0 }
+            JsonType::Array => {
+                self.state = ParserState::FirstItem;
+                OpenContainer::Array { index: 0 }
             }
-            Kind::String => {
+            JsonType::String => {
                 self.begin_string(false);
                 return Ok(());
             }
-            Kind::Number | Kind::Boolean | Kind::Null => {
-                self.state = if kind == Kind::Number { State::InNumber } else { State::InWord };
+            JsonType::Number | JsonType::Boolean | JsonType::Null => {
+                self.state = if kind == JsonType::Number {
+                    ParserState::InNumber
+                } else {
+                    ParserState::InWord
+                };
                 self.token.clear();
                 self.token.push(c);
                 return Ok(());
@@ -176,14 +188,14 @@ impl Machine {
         if self.stack.len() >= DEPTH {
             return Err(self.violation("is nested too deeply".to_owned()));
         }
-        self.stack.push(Frame { node: id, inside });
+        self.stack.push(OpenValue { node: id, inside });
         Ok(())
     }
 
     fn begin_string(&mut self, name: bool) {
         self.token.clear();
         self.token.push('"');
-        self.state = State::InString { escaped: false, name };
+        self.state = ParserState::InString { escaped: false, name };
     }
 
     fn in_string(
@@ -191,7 +203,7 @@ impl Machine {
         c: char,
         escaped: bool,
         name: bool,
-        shape: &Shape,
+        shape: &SchemaShape,
     ) -> Result<(), Violation> {
         if c < ' ' {
             return Err(self.violation("has a control character in a string".to_owned()));
@@ -200,17 +212,17 @@ impl Machine {
         if c == '"' && !escaped {
             return if name { self.name(shape) } else { self.scalar(shape) };
         }
-        self.state = State::InString { escaped: c == '\\' && !escaped, name };
+        self.state = ParserState::InString { escaped: c == '\\' && !escaped, name };
         Ok(())
     }
 
     /// A name is complete.
-    fn name(&mut self, shape: &Shape) -> Result<(), Violation> {
+    fn name(&mut self, shape: &SchemaShape) -> Result<(), Violation> {
         let Ok(read) = serde_json::from_str::<String>(&self.token) else {
             return Err(self.violation("has a name that is not a valid string".to_owned()));
         };
-        self.state = State::Colon;
-        let Some(Frame { node, inside: Inside::Object { name, names, has } }) =
+        self.state = ParserState::Colon;
+        let Some(OpenValue { node, inside: OpenContainer::Object { name, names, has } }) =
             self.stack.last_mut()
         else {
             return Ok(());
@@ -234,7 +246,7 @@ impl Machine {
     }
 
     /// A string, number or word is complete.
-    fn scalar(&mut self, shape: &Shape) -> Result<(), Violation> {
+    fn scalar(&mut self, shape: &SchemaShape) -> Result<(), Violation> {
         let Ok(value) = serde_json::from_str::<Value>(&self.token) else {
             return Err(self.violation("is not valid JSON".to_owned()));
         };
@@ -247,20 +259,22 @@ impl Machine {
     }
 
     fn after(&mut self) {
-        self.state = if self.stack.is_empty() { State::Done } else { State::AfterValue };
+        self.state =
+            if self.stack.is_empty() { ParserState::Done } else { ParserState::AfterValue };
     }
 
-    fn after_value(&mut self, c: char, shape: &Shape) -> Result<(), Violation> {
+    fn after_value(&mut self, c: char, shape: &SchemaShape) -> Result<(), Violation> {
         match (c, self.stack.last_mut().map(|frame| &mut frame.inside)) {
-            (',', Some(Inside::Object { name, .. })) => {
+            (',', Some(OpenContainer::Object { name, .. })) => {
                 *name = None;
-                self.state = State::Name;
+                self.state = ParserState::Name;
             }
-            (',', Some(Inside::Array { index })) => {
+            (',', Some(OpenContainer::Array { index })) => {
                 *index += 1;
-                self.state = State::Value;
+                self.state = ParserState::Value;
             }
-            ('}', Some(Inside::Object { .. })) | (']', Some(Inside::Array { .. })) => {
+            ('}', Some(OpenContainer::Object { .. }))
+            | (']', Some(OpenContainer::Array { .. })) => {
                 self.end(shape)?;
             }
             _ => return Err(self.unexpected(c)),
@@ -269,9 +283,9 @@ impl Machine {
     }
 
     /// The innermost object or array is complete.
-    fn end(&mut self, shape: &Shape) -> Result<(), Violation> {
+    fn end(&mut self, shape: &SchemaShape) -> Result<(), Violation> {
         let Some(frame) = self.stack.pop() else { return Ok(()) };
-        if let Inside::Object { has, .. } = &frame.inside {
+        if let OpenContainer::Object { has, .. } = &frame.inside {
             let node = frame.node.and_then(|node| shape.node(node));
             let required = node.map_or(&[][..], |node| node.required());
             if let Some((_, name)) = has.iter().zip(required).find(|(has, _)| !**has) {
@@ -286,13 +300,16 @@ impl Machine {
 
     fn unexpected(&self, c: char) -> Violation {
         let wanted = match self.state {
-            State::Value => "a JSON value",
-            State::FirstItem => "a JSON value or `]`",
-            State::FirstName => "a name in quotes or `}`",
-            State::Name => "a name in quotes",
-            State::Colon => "`:`",
-            State::AfterValue => "`,` or the end of the enclosing value",
-            State::InString { .. } | State::InNumber | State::InWord | State::Done => "JSON",
+            ParserState::Value => "a JSON value",
+            ParserState::FirstItem => "a JSON value or `]`",
+            ParserState::FirstName => "a name in quotes or `}`",
+            ParserState::Name => "a name in quotes",
+            ParserState::Colon => "`:`",
+            ParserState::AfterValue => "`,` or the end of the enclosing value",
+            ParserState::InString { .. }
+            | ParserState::InNumber
+            | ParserState::InWord
+            | ParserState::Done => "JSON",
         };
         let what = format!("is not valid JSON: expected {wanted}, found `{}`", c.escape_debug());
         self.violation(what)
@@ -307,12 +324,12 @@ impl Machine {
         let mut path = String::new();
         for frame in &self.stack {
             match &frame.inside {
-                Inside::Object { name: None, .. } => {}
-                Inside::Object { name: Some(name), .. } => {
+                OpenContainer::Object { name: None, .. } => {}
+                OpenContainer::Object { name: Some(name), .. } => {
                     path.push('/');
                     path.push_str(&name.replace('~', "~0").replace('/', "~1"));
                 }
-                Inside::Array { index } => {
+                OpenContainer::Array { index } => {
                     path.push('/');
                     path.push_str(&index.to_string());
                 }

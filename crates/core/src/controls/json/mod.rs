@@ -10,10 +10,10 @@ use std::ops::Range;
 
 use self::{
     full::Full,
-    machine::{Machine, Taken, Violation},
-    shape::Shape,
+    machine::{JsonParser, Taken, Violation},
+    shape::SchemaShape,
 };
-use crate::model::{Format, Schema};
+use crate::model::{AnswerFormat, Schema};
 
 /// A longer answer is not checked, and so not taken.
 pub(super) const ANSWER_BYTES: usize = 8 << 20;
@@ -24,16 +24,16 @@ const FENCE_WORD: usize = 32;
 /// One answer on its way through the check.
 #[derive(Debug)]
 pub(super) struct Json {
-    shape: Shape,
+    shape: SchemaShape,
     /// There when a schema says more than "an object".
     full: Option<Full>,
-    answer: Answer,
+    answer: JsonAnswer,
 }
 
 #[derive(Debug, Default)]
-struct Answer {
-    machine: Machine,
-    stage: Stage,
+struct JsonAnswer {
+    machine: JsonParser,
+    stage: AnswerStage,
     /// The JSON so far, for the check of the whole.
     body: String,
     violation: Option<Violation>,
@@ -41,7 +41,7 @@ struct Answer {
 
 /// Where in the text of the model the next character is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Stage {
+enum AnswerStage {
     /// Before everything but white space.
     #[default]
     Before,
@@ -59,16 +59,16 @@ impl Json {
     ///
     /// # Errors
     /// Says why the schema is none.
-    pub(super) fn new(format: &Format) -> Result<Option<Self>, String> {
+    pub(super) fn new(format: &AnswerFormat) -> Result<Option<Self>, String> {
         let (shape, full) = match format {
-            Format::Text => return Ok(None),
-            Format::Json => (Shape::object(), None),
-            Format::Schema(Schema { text, .. }) => {
+            AnswerFormat::Text => return Ok(None),
+            AnswerFormat::Json => (SchemaShape::object(), None),
+            AnswerFormat::Schema(Schema { text, .. }) => {
                 let (schema, full) = Full::compile(text)?;
-                (Shape::of(&schema), Some(full))
+                (SchemaShape::of(&schema), Some(full))
             }
         };
-        Ok(Some(Self { shape, full, answer: Answer::default() }))
+        Ok(Some(Self { shape, full, answer: JsonAnswer::default() }))
     }
 
     /// Takes a piece of text. Gives the part of it that is JSON; where that ends before
@@ -114,38 +114,41 @@ impl Json {
 
     /// Forgets the answer; another one comes.
     pub(super) fn reset(&mut self) {
-        self.answer = Answer::default();
+        self.answer = JsonAnswer::default();
     }
 }
 
-impl Answer {
+impl JsonAnswer {
     /// Whether the character is part of the JSON.
-    fn take(&mut self, c: char, shape: &Shape) -> Result<bool, Violation> {
+    fn take(&mut self, c: char, shape: &SchemaShape) -> Result<bool, Violation> {
         match self.stage {
-            Stage::Before if c.is_whitespace() || c == '\u{feff}' => return Ok(false),
-            Stage::Before if c == '`' => {
-                self.stage = Stage::Fence(1);
+            AnswerStage::Before if c.is_whitespace() || c == '\u{feff}' => return Ok(false),
+            AnswerStage::Before if c == '`' => {
+                self.stage = AnswerStage::Fence(1);
                 return Ok(false);
             }
-            Stage::Fence(ticks) if c == '`' => {
-                self.stage = Stage::Fence(ticks + 1);
+            AnswerStage::Fence(ticks) if c == '`' => {
+                self.stage = AnswerStage::Fence(ticks + 1);
                 return Ok(false);
             }
-            Stage::Fence(ticks) if ticks >= 3 && !matches!(c, '{' | '[') => {
-                self.stage = if c == '\n' { Stage::Before } else { Stage::Word(1) };
+            AnswerStage::Fence(ticks) if ticks >= 3 && !matches!(c, '{' | '[') => {
+                self.stage = if c == '\n' { AnswerStage::Before } else { AnswerStage::Word(1) };
                 return Ok(false);
             }
-            Stage::Word(len) if len < FENCE_WORD && !matches!(c, '{' | '[') => {
-                self.stage = if c == '\n' { Stage::Before } else { Stage::Word(len + 1) };
+            AnswerStage::Word(len) if len < FENCE_WORD && !matches!(c, '{' | '[') => {
+                self.stage =
+                    if c == '\n' { AnswerStage::Before } else { AnswerStage::Word(len + 1) };
                 return Ok(false);
             }
-            Stage::Before | Stage::Fence(_) | Stage::Word(_) => self.stage = Stage::Body,
-            Stage::Body | Stage::After => {}
+            AnswerStage::Before | AnswerStage::Fence(_) | AnswerStage::Word(_) => {
+                self.stage = AnswerStage::Body
+            }
+            AnswerStage::Body | AnswerStage::After => {}
         }
-        if self.stage == Stage::Body && self.machine.push(c, shape)? == Taken::Yes {
+        if self.stage == AnswerStage::Body && self.machine.push(c, shape)? == Taken::Yes {
             return Ok(true);
         }
-        self.stage = Stage::After;
+        self.stage = AnswerStage::After;
         if c.is_whitespace() || c == '`' {
             return Ok(false);
         }
@@ -153,13 +156,13 @@ impl Answer {
         Err(Violation { path: String::new(), what })
     }
 
-    fn finish(&mut self, shape: &Shape, full: Option<&Full>) -> Result<(), Violation> {
+    fn finish(&mut self, shape: &SchemaShape, full: Option<&Full>) -> Result<(), Violation> {
         if let Some(violation) = self.violation.take() {
             return Err(violation);
         }
         match self.stage {
-            Stage::Body | Stage::After => self.machine.finish(shape)?,
-            Stage::Before | Stage::Fence(_) | Stage::Word(_) => {
+            AnswerStage::Body | AnswerStage::After => self.machine.finish(shape)?,
+            AnswerStage::Before | AnswerStage::Fence(_) | AnswerStage::Word(_) => {
                 return Err(Violation { path: String::new(), what: "is empty".to_owned() });
             }
         }

@@ -13,10 +13,10 @@ const REFS: usize = 16;
 const NODES: usize = 20_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NodeId(usize);
+pub(super) struct ShapeId(usize);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum JsonType {
     Object,
     Array,
     String,
@@ -27,31 +27,31 @@ pub(super) enum Kind {
 
 /// A schema, taken apart.
 #[derive(Debug, Default)]
-pub(super) struct Shape {
-    nodes: Vec<Node>,
+pub(super) struct SchemaShape {
+    nodes: Vec<ShapeNode>,
 }
 
 /// One schema of it.
 #[derive(Debug, Default)]
-pub(super) struct Node {
+pub(super) struct ShapeNode {
     /// Names of types as the schema has them; `None`: any.
     types: Option<Vec<String>>,
     /// The values of `enum` or `const`.
     values: Option<Vec<Value>>,
-    properties: HashMap<String, Option<NodeId>>,
+    properties: HashMap<String, Option<ShapeId>>,
     /// No others.
     closed: bool,
     /// What others must be.
-    others: Option<NodeId>,
+    others: Option<ShapeId>,
     required: Vec<String>,
-    items: Option<NodeId>,
+    items: Option<ShapeId>,
 }
 
-impl Shape {
+impl SchemaShape {
     /// Anything, as long as it is an object.
     pub(super) fn object() -> Self {
         let types = Some(vec!["object".to_owned()]);
-        Self { nodes: vec![Node { types, ..Node::default() }] }
+        Self { nodes: vec![ShapeNode { types, ..ShapeNode::default() }] }
     }
 
     pub(super) fn of(schema: &Value) -> Self {
@@ -59,8 +59,12 @@ impl Shape {
             // References then mean something else in one place than in another.
             return Self::default();
         }
-        let mut builder =
-            Builder { root: schema, nodes: Vec::new(), known: HashMap::new(), waiting: Vec::new() };
+        let mut builder = ShapeBuilder {
+            root: schema,
+            nodes: Vec::new(),
+            known: HashMap::new(),
+            waiting: Vec::new(),
+        };
         // The root comes first, also when it is only a reference.
         builder.node(schema);
         while let Some((at, schema)) = builder.waiting.pop() {
@@ -69,33 +73,33 @@ impl Shape {
         Self { nodes: builder.nodes }
     }
 
-    pub(super) fn root(&self) -> Option<NodeId> {
-        (!self.nodes.is_empty()).then_some(NodeId(0))
+    pub(super) fn root(&self) -> Option<ShapeId> {
+        (!self.nodes.is_empty()).then_some(ShapeId(0))
     }
 
-    pub(super) fn node(&self, id: NodeId) -> Option<&Node> {
+    pub(super) fn node(&self, id: ShapeId) -> Option<&ShapeNode> {
         self.nodes.get(id.0)
     }
 }
 
-impl Node {
+impl ShapeNode {
     /// Why no value of this kind can be right here.
-    pub(super) fn refuses(&self, kind: Kind) -> Option<String> {
+    pub(super) fn refuses(&self, kind: JsonType) -> Option<String> {
         if let Some(types) = &self.types
             && !types.iter().any(|name| kind.is(name))
         {
             return Some(format!("should be {} but is {}", types.join(" or "), kind.name()));
         }
         let values = self.values.as_ref()?;
-        let none = !values.iter().any(|value| Kind::of(value) == kind);
+        let none = !values.iter().any(|value| JsonType::of(value) == kind);
         none.then(|| format!("is not one of the allowed values, but {}", kind.name()))
     }
 
     /// Why this value cannot be right here; neither object nor array.
     pub(super) fn refuses_scalar(&self, value: &Value) -> Option<String> {
-        let kind = Kind::of(value);
+        let kind = JsonType::of(value);
         if let Some(types) = &self.types
-            && kind == Kind::Number
+            && kind == JsonType::Number
             && !types.iter().any(|name| name == "number")
             && value.as_f64().is_some_and(|number| number.fract() != 0.0)
         {
@@ -116,7 +120,7 @@ impl Node {
         self.closed && !self.properties.contains_key(name)
     }
 
-    pub(super) fn property(&self, name: &str) -> Option<NodeId> {
+    pub(super) fn property(&self, name: &str) -> Option<ShapeId> {
         self.properties.get(name).copied().unwrap_or(self.others)
     }
 
@@ -124,12 +128,12 @@ impl Node {
         &self.required
     }
 
-    pub(super) fn items(&self) -> Option<NodeId> {
+    pub(super) fn items(&self) -> Option<ShapeId> {
         self.items
     }
 }
 
-impl Kind {
+impl JsonType {
     fn of(value: &Value) -> Self {
         match value {
             Value::Null => Self::Null,
@@ -157,18 +161,18 @@ impl Kind {
     }
 }
 
-struct Builder<'a> {
+struct ShapeBuilder<'a> {
     root: &'a Value,
-    nodes: Vec<Node>,
+    nodes: Vec<ShapeNode>,
     /// Schemas that are referred to, by their pointer.
-    known: HashMap<String, Option<NodeId>>,
+    known: HashMap<String, Option<ShapeId>>,
     /// Schemas whose parts were not looked at: how far down they go is up to the client,
     /// so not by recursion.
     waiting: Vec<(usize, &'a Map<String, Value>)>,
 }
 
-impl<'a> Builder<'a> {
-    fn node(&mut self, schema: &'a Value) -> Option<NodeId> {
+impl<'a> ShapeBuilder<'a> {
+    fn node(&mut self, schema: &'a Value) -> Option<ShapeId> {
         let mut pointer = None;
         let mut schema = schema;
         for _ in 0..REFS {
@@ -184,12 +188,12 @@ impl<'a> Builder<'a> {
             return None;
         }
         let at = self.nodes.len();
-        self.nodes.push(Node::default());
+        self.nodes.push(ShapeNode::default());
         if let Some(pointer) = pointer {
-            self.known.insert(pointer, Some(NodeId(at)));
+            self.known.insert(pointer, Some(ShapeId(at)));
         }
         self.waiting.push((at, schema));
-        Some(NodeId(at))
+        Some(ShapeId(at))
     }
 
     fn fill(&mut self, at: usize, schema: &'a Map<String, Value>) {
@@ -222,7 +226,7 @@ impl<'a> Builder<'a> {
         let items = items.and_then(|schema| self.node(schema));
         let required = schema.get("required").and_then(texts).unwrap_or_default();
         if let Some(node) = self.nodes.get_mut(at) {
-            *node = Node { types, values, properties, closed, others, required, items };
+            *node = ShapeNode { types, values, properties, closed, others, required, items };
         }
     }
 }

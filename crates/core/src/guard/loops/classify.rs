@@ -3,7 +3,7 @@
 
 /// What a call does, as far as its tool's name tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ToolKind {
     /// Looks at things and leaves them as they are.
     Read,
     /// Changes files or lists.
@@ -16,7 +16,7 @@ pub(super) enum Kind {
 
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Class {
+pub(super) enum OutcomeClass {
     Success,
     Error,
     /// The arguments did not fit the tool's schema.
@@ -128,7 +128,7 @@ const VALIDATORS: [&str; 27] = [
 /// How far into a result a failure is looked for.
 const OPENING: usize = 400;
 
-impl Kind {
+impl ToolKind {
     pub(super) fn of(tool: &str) -> Self {
         let words = words(tool);
         let any = |known: &[&str]| words.iter().any(|word| known.contains(&word.as_str()));
@@ -144,7 +144,7 @@ impl Kind {
     }
 }
 
-impl Class {
+impl OutcomeClass {
     pub(super) fn of(text: &str, is_error: bool) -> Self {
         let text = text.trim();
         let opening: String = text.chars().take(OPENING).collect::<String>().to_ascii_lowercase();

@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 use sha2::{Digest as _, Sha256};
 
 use self::{
-    classify::{Class, Kind, without_note},
+    classify::{OutcomeClass, ToolKind, without_note},
     patience::Manner,
 };
 use crate::{
@@ -46,10 +46,10 @@ pub(crate) struct LoopGuard {
     max_repeat: u32,
     pending: VecDeque<Pending>,
     /// Oldest first.
-    seen: VecDeque<Seen>,
+    seen: VecDeque<SeenCall>,
     refused: VecDeque<Refused>,
     /// The last edits and what came of them.
-    edits: VecDeque<(Key, Key)>,
+    edits: VecDeque<(CallHash, CallHash)>,
 }
 
 /// Whether a call may be handed out.
@@ -60,24 +60,24 @@ pub(crate) enum LoopVerdict {
     Stop(String),
 }
 
-type Key = [u8; 16];
+type CallHash = [u8; 16];
 
 #[derive(Clone, Debug)]
 struct Pending {
-    id: Key,
-    call: Key,
-    tool: Key,
-    kind: Kind,
+    id: CallHash,
+    call: CallHash,
+    tool: CallHash,
+    kind: ToolKind,
     manner: Manner,
 }
 
 /// A call with a result, and how often it came in a row.
 #[derive(Clone, Debug)]
-struct Seen {
-    call: Key,
-    kind: Kind,
-    outcome: Key,
-    class: Class,
+struct SeenCall {
+    call: CallHash,
+    kind: ToolKind,
+    outcome: CallHash,
+    class: OutcomeClass,
     count: u32,
     /// How often is often enough.
     limit: u32,
@@ -85,7 +85,7 @@ struct Seen {
 
 #[derive(Clone, Debug)]
 struct Refused {
-    tool: Key,
+    tool: CallHash,
     count: u32,
 }
 
@@ -154,28 +154,32 @@ impl LoopGuard {
         let Pending { call, tool, kind, manner, .. } = self.pending.remove(place)?;
         let text = result.text();
         let text = without_note(&text);
-        let class = Class::of(text, result.is_error);
+        let class = OutcomeClass::of(text, result.is_error);
         let outcome = outcome(class, text, result);
         let refused = self.count_refusal(tool, class);
         let refusal = (refused >= self.max_repeat)
             .then(|| classify::refusal_note(refused, self.refusal_limit()));
-        if kind == Kind::Plan {
+        if kind == ToolKind::Plan {
             return refusal;
         }
 
         let known = self.seen.iter().position(|seen| seen.call == call);
         let seen = known.and_then(|place| self.seen.remove(place));
-        if seen.is_none() && class == Class::Success {
+        if seen.is_none() && class == OutcomeClass::Success {
             self.forgive(kind);
         }
         let count = match seen {
-            _ if kind != Kind::Edit && manner.goes_on(class, text) => 0,
+            _ if kind != ToolKind::Edit && manner.goes_on(class, text) => 0,
             Some(seen) if seen.outcome == outcome => seen.count.saturating_add(1),
             _ => 1,
         };
         let limit = self.max_repeat.saturating_mul(manner.allowance(text));
-        push_capped(&mut self.seen, Seen { call, kind, outcome, class, count, limit }, SEEN_CAP);
-        if kind == Kind::Edit {
+        push_capped(
+            &mut self.seen,
+            SeenCall { call, kind, outcome, class, count, limit },
+            SEEN_CAP,
+        );
+        if kind == ToolKind::Edit {
             let cap = self.flip_limits().1;
             push_capped(&mut self.edits, (call, outcome), cap);
         }
@@ -184,7 +188,7 @@ impl LoopGuard {
             Some(classify::repeat_note(count))
         } else if refusal.is_some() {
             refusal
-        } else if kind == Kind::Edit && self.alternating() >= self.flip_limits().0 {
+        } else if kind == ToolKind::Edit && self.alternating() >= self.flip_limits().0 {
             Some(classify::flip_note())
         } else {
             None
@@ -199,7 +203,7 @@ impl LoopGuard {
     }
 
     fn expect(&mut self, id: &str, name: &str, arguments: &str) {
-        let kind = Kind::of(name);
+        let kind = ToolKind::of(name);
         let pending = Pending {
             id: key(&[id.as_bytes()]),
             call: call_key(name, arguments),
@@ -212,31 +216,31 @@ impl LoopGuard {
 
     /// Something new succeeded. What it changed may change other outcomes; what it read
     /// may be reason to read again, or to run again what had worked.
-    fn forgive(&mut self, news: Kind) {
+    fn forgive(&mut self, news: ToolKind) {
         for seen in &mut self.seen {
             let forgiven = match news {
-                Kind::Edit | Kind::Other => true,
-                Kind::Read => match seen.kind {
-                    Kind::Read => true,
-                    Kind::Other => seen.class == Class::Success,
-                    Kind::Edit | Kind::Plan => false,
+                ToolKind::Edit | ToolKind::Other => true,
+                ToolKind::Read => match seen.kind {
+                    ToolKind::Read => true,
+                    ToolKind::Other => seen.class == OutcomeClass::Success,
+                    ToolKind::Edit | ToolKind::Plan => false,
                 },
-                Kind::Plan => false,
+                ToolKind::Plan => false,
             };
             if forgiven {
                 seen.count = 0;
             }
         }
-        if matches!(news, Kind::Edit | Kind::Other) {
+        if matches!(news, ToolKind::Edit | ToolKind::Other) {
             self.refused.clear();
         }
     }
 
     /// How often in a row the tool refused its arguments, this result included.
-    fn count_refusal(&mut self, tool: Key, class: Class) -> u32 {
+    fn count_refusal(&mut self, tool: CallHash, class: OutcomeClass) -> u32 {
         let place = self.refused.iter().position(|refused| refused.tool == tool);
         let before = place.and_then(|place| self.refused.remove(place));
-        if class != Class::Refused {
+        if class != OutcomeClass::Refused {
             return 0;
         }
         let count = before.map_or(1, |refused| refused.count.saturating_add(1));
@@ -244,20 +248,20 @@ impl LoopGuard {
         count
     }
 
-    fn repeats(&self, call: Key) -> Option<String> {
+    fn repeats(&self, call: CallHash) -> Option<String> {
         let seen = self.seen.iter().find(|seen| seen.call == call)?;
         (seen.count >= seen.limit).then(|| {
             format!("called it {} with the same arguments and the same result", times(seen.count))
         })
     }
 
-    fn refusals(&self, tool: Key) -> Option<String> {
+    fn refusals(&self, tool: CallHash) -> Option<String> {
         let refused = self.refused.iter().find(|refused| refused.tool == tool)?;
         (refused.count >= self.refusal_limit())
             .then(|| format!("gave it invalid arguments {} times in a row", refused.count))
     }
 
-    fn flips(&self, call: Key) -> Option<String> {
+    fn flips(&self, call: CallHash) -> Option<String> {
         let flips = self.alternating() + 1;
         let goes_on = self.edits.iter().rev().nth(1).is_some_and(|(before, _)| *before == call);
         (goes_on && flips >= self.flip_limits().1)
@@ -308,7 +312,7 @@ fn speaks(item: &Item) -> bool {
     }
 }
 
-fn outcome(class: Class, text: &str, result: &ToolResult) -> Key {
+fn outcome(class: OutcomeClass, text: &str, result: &ToolResult) -> CallHash {
     let class_byte = [class as u8];
     let images = result.content.iter().filter_map(|part| match part {
         ToolContent::Text(_) => None,
@@ -321,11 +325,11 @@ fn outcome(class: Class, text: &str, result: &ToolResult) -> Key {
     key(&parts)
 }
 
-fn call_key(name: &str, arguments: &str) -> Key {
+fn call_key(name: &str, arguments: &str) -> CallHash {
     key(&[name.as_bytes(), canonical(arguments).as_bytes()])
 }
 
-fn key(parts: &[&[u8]]) -> Key {
+fn key(parts: &[&[u8]]) -> CallHash {
     let mut hash = Sha256::new();
     for part in parts {
         hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());

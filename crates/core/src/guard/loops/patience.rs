@@ -1,7 +1,7 @@
 //! Repeats that are no circles: waiting for something, and steps that are the same
 //! each time they are taken.
 
-use super::classify::{Class, Kind, words};
+use super::classify::{OutcomeClass, ToolKind, words};
 
 /// What a repetition of a call may be good for, as far as name and arguments tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,10 +27,10 @@ const ACKNOWLEDGED: [&str; 9] =
 const SHORT: usize = 400;
 
 impl Manner {
-    pub(super) fn of(name: &str, kind: Kind, arguments: &str) -> Self {
+    pub(super) fn of(name: &str, kind: ToolKind, arguments: &str) -> Self {
         let words = words(name);
         let any = |known: &[&str]| words.iter().any(|word| known.contains(&word.as_str()));
-        let shell = kind == Kind::Other;
+        let shell = kind == ToolKind::Other;
         if any(&WAITS) || (shell && sleeps(arguments)) {
             Self::Waits
         } else if any(&STEPS) {
@@ -43,12 +43,12 @@ impl Manner {
     }
 
     /// Whether this outcome of the call is only a reason to ask again.
-    pub(super) fn goes_on(self, class: Class, text: &str) -> bool {
-        if class == Class::Refused {
+    pub(super) fn goes_on(self, class: OutcomeClass, text: &str) -> bool {
+        if class == OutcomeClass::Refused {
             return false;
         }
         let patient = matches!(self, Self::Waits | Self::Asks);
-        let waited = self == Self::Waits && class == Class::Success;
+        let waited = self == Self::Waits && class == OutcomeClass::Success;
         let text = text.trim().to_lowercase();
         let refused =
             || ["connection refused", "econnrefused"].iter().any(|said| text.contains(said));

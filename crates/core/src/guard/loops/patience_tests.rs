@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_worked_may_be_run_again_after_looking_around() {
+fn successful_call_may_be_repeated_after_new_reads() {
     let mut run = Run::new(2);
     for n in 0..20 {
         assert_eq!(run.step("bash", "git diff", "one line"), Pass, "{n}");
@@ -23,7 +23,7 @@ fn what_worked_may_be_run_again_after_looking_around() {
 }
 
 #[test]
-fn waiting_is_no_circle() {
+fn polling_is_not_a_loop() {
     for (tool, arguments, outcome) in [
         ("bash", r#"{"command":"gh run view"}"#, "build  in_progress"),
         ("bash", r#"{"command":"kubectl get pods"}"#, "web-1  0/1  Pending  0  4s"),
@@ -72,7 +72,7 @@ fn waiting_is_no_circle() {
 }
 
 #[test]
-fn a_step_may_be_taken_more_often() {
+fn small_steps_may_be_repeated_more_often() {
     for (tool, outcome) in [
         ("press_key", "ok"),
         ("browser_click", "Done."),
@@ -89,7 +89,7 @@ fn a_step_may_be_taken_more_often() {
 }
 
 #[test]
-fn the_models_own_list_is_not_looked_at() {
+fn todo_list_tools_are_ignored() {
     let mut run = Run::new(2);
     for _ in 0..20 {
         assert_eq!(run.step("todowrite", "[]", "ok"), Pass);

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::{
     LoopGuard, LoopVerdict, PENDING_CAP, REFUSED_CAP, SEEN_CAP,
-    classify::{Class, Kind, repeat_note, without_note},
+    classify::{OutcomeClass, ToolKind, repeat_note, without_note},
 };
 use crate::model::{Item, Message, Part, Role, ToolCall, ToolContent, ToolResult};
 
@@ -61,7 +61,7 @@ fn table(max_repeat: u32, steps: &[(&str, &str, &str, See)]) {
 }
 
 #[test]
-fn the_third_of_three_is_stopped() {
+fn third_identical_call_is_stopped() {
     table(
         2,
         &[
@@ -77,7 +77,7 @@ fn the_third_of_three_is_stopped() {
 }
 
 #[test]
-fn the_message_says_how_often() {
+fn stop_message_has_the_count() {
     let mut run = Run::new(2);
     run.step("bash", "{}", "a");
     run.step("bash", "{}", "a");
@@ -86,7 +86,7 @@ fn the_message_says_how_often() {
 }
 
 #[test]
-fn another_tool_or_other_arguments_are_another_call() {
+fn other_tools_and_other_arguments_are_different_calls() {
     table(
         2,
         &[
@@ -100,7 +100,7 @@ fn another_tool_or_other_arguments_are_another_call() {
 }
 
 #[test]
-fn another_outcome_starts_anew() {
+fn different_outcome_resets_the_count() {
     table(
         2,
         &[
@@ -117,7 +117,7 @@ fn another_outcome_starts_anew() {
 }
 
 #[test]
-fn the_same_text_as_an_error_is_another_outcome() {
+fn same_text_as_an_error_is_a_different_outcome() {
     let mut guard = LoopGuard::new(2);
     for (id, is_error) in [("1", false), ("2", true), ("3", false)] {
         assert_eq!(guard.on_call(id, "x", "{}"), LoopVerdict::Allow);
@@ -138,7 +138,7 @@ fn work_between_failing_tests_is_progress() {
 }
 
 #[test]
-fn failing_or_known_edits_are_no_progress() {
+fn failed_and_repeated_edits_are_not_progress() {
     table(
         2,
         &[
@@ -162,7 +162,7 @@ fn failing_or_known_edits_are_no_progress() {
 }
 
 #[test]
-fn reads_may_come_back_after_something_new() {
+fn reads_may_be_repeated_after_new_information() {
     let mut run = Run::new(2);
     for n in 0..50 {
         assert_eq!(run.step("Read", "main.rs", "fn main"), Pass, "{n}");
@@ -187,7 +187,7 @@ fn reads_may_come_back_after_something_new() {
 }
 
 #[test]
-fn reading_does_not_forgive_doing() {
+fn reads_do_not_reset_failing_commands() {
     table(
         2,
         &[
@@ -238,7 +238,7 @@ fn refused_arguments_count_for_the_whole_tool() {
 }
 
 #[test]
-fn back_and_forth_between_two_edits() {
+fn alternating_edits_are_stopped() {
     let mut run = Run::new(2);
     let mut seen = Vec::new();
     for n in 0..6 {
@@ -268,7 +268,7 @@ fn back_and_forth_between_two_edits() {
 }
 
 #[test]
-fn a_user_forgives_everything() {
+fn user_message_resets_the_guard() {
     let mut run = Run::new(2);
     for _ in 0..3 {
         assert_eq!(run.step("x", "{}", "a"), Pass);
@@ -283,7 +283,7 @@ fn a_user_forgives_everything() {
 }
 
 #[test]
-fn zero_is_off() {
+fn zero_disables_the_guard() {
     let mut run = Run::new(0);
     for _ in 0..100 {
         assert_eq!(run.step("x", "{}", "a"), Pass);
@@ -303,7 +303,7 @@ fn unknown_and_second_results_are_ignored() {
 }
 
 #[test]
-fn a_history_is_replayed() {
+fn guard_is_rebuilt_from_the_history() {
     let user = |text: &str| {
         let parts = vec![Part::Text(text.to_owned())];
         Item::Message(Message { role: Role::User, parts })
@@ -350,10 +350,10 @@ fn memory_is_bounded() {
 }
 
 #[test]
-fn tools_by_name() {
+fn tools_are_classified_by_name() {
     for (kind, names) in [
         (
-            Kind::Read,
+            ToolKind::Read,
             &[
                 "read",
                 "Read",
@@ -373,7 +373,7 @@ fn tools_by_name() {
             ][..],
         ),
         (
-            Kind::Edit,
+            ToolKind::Edit,
             &[
                 "write",
                 "Edit",
@@ -385,20 +385,20 @@ fn tools_by_name() {
                 "delete_file",
             ],
         ),
-        (Kind::Plan, &["TodoWrite", "todowrite", "todo_read", "update_plan", "todoread"]),
-        (Kind::Other, &["bash", "shell", "run_terminal_cmd", "task", "deploy", "", "ready"]),
+        (ToolKind::Plan, &["TodoWrite", "todowrite", "todo_read", "update_plan", "todoread"]),
+        (ToolKind::Other, &["bash", "shell", "run_terminal_cmd", "task", "deploy", "", "ready"]),
     ] {
         for name in names {
-            assert_eq!(Kind::of(name), kind, "{name}");
+            assert_eq!(ToolKind::of(name), kind, "{name}");
         }
     }
 }
 
 #[test]
-fn outcomes_by_text() {
+fn outcomes_are_classified_by_text() {
     for (class, texts) in [
         (
-            Class::Success,
+            OutcomeClass::Success,
             &[
                 "",
                 "ok",
@@ -409,7 +409,7 @@ fn outcomes_by_text() {
             ][..],
         ),
         (
-            Class::Error,
+            OutcomeClass::Error,
             &[
                 "Error: oldString not found",
                 "error[E0502]: x",
@@ -421,7 +421,7 @@ fn outcomes_by_text() {
             ],
         ),
         (
-            Class::Refused,
+            OutcomeClass::Refused,
             &[
                 "The read tool was called with invalid arguments: [{\"code\":\"invalid_type\"}]",
                 "<tool_use_error>InputValidationError: Edit failed due to: x</tool_use_error>",
@@ -434,11 +434,11 @@ fn outcomes_by_text() {
         ),
     ] {
         for text in texts {
-            assert_eq!(Class::of(text, false), class, "{text}");
+            assert_eq!(OutcomeClass::of(text, false), class, "{text}");
         }
     }
-    assert_eq!(Class::of("anything", true), Class::Error);
-    assert_eq!(Class::of("1 validation error for Edit", true), Class::Refused);
+    assert_eq!(OutcomeClass::of("anything", true), OutcomeClass::Error);
+    assert_eq!(OutcomeClass::of("1 validation error for Edit", true), OutcomeClass::Refused);
 }
 
 proptest! {

@@ -14,29 +14,32 @@ fn value(message: &Bytes) -> Value {
     serde_json::from_slice(message).unwrap()
 }
 
-fn receive(client: &mut Client, message: &Value) -> Incoming {
+fn receive(client: &mut McpClient, message: &Value) -> McpIncoming {
     client.receive(message.to_string().as_bytes())
 }
 
 #[test]
-fn requests_are_numbered_and_written() {
-    let mut client = Client::default();
+fn requests_are_numbered() {
+    let mut client = McpClient::default();
     let arguments = raw(&json!({ "a": 1 }));
     for (ask, expected) in [
         (
-            Ask::Initialize { version: "1.2.3" },
+            McpRequest::Initialize { version: "1.2.3" },
             json!({ "id": 1, "method": "initialize", "params": {
                 "protocolVersion": "2025-11-25", "capabilities": {},
                 "clientInfo": { "name": "ibeam", "version": "1.2.3" } } }),
         ),
-        (Ask::Ping, json!({ "id": 2, "method": "ping", "params": {} })),
-        (Ask::ListTools { cursor: None }, json!({ "id": 3, "method": "tools/list", "params": {} })),
+        (McpRequest::Ping, json!({ "id": 2, "method": "ping", "params": {} })),
         (
-            Ask::ListTools { cursor: Some("c") },
+            McpRequest::ListTools { cursor: None },
+            json!({ "id": 3, "method": "tools/list", "params": {} }),
+        ),
+        (
+            McpRequest::ListTools { cursor: Some("c") },
             json!({ "id": 4, "method": "tools/list", "params": { "cursor": "c" } }),
         ),
         (
-            Ask::CallTool { name: "t", arguments: &arguments },
+            McpRequest::CallTool { name: "t", arguments: &arguments },
             json!({ "id": 5, "method": "tools/call", "params": {
                 "name": "t", "arguments": { "a": 1 }, "_meta": { "progressToken": 5 } } }),
         ),
@@ -50,42 +53,42 @@ fn requests_are_numbered_and_written() {
 }
 
 #[test]
-fn an_answer_finds_its_request_once() {
-    let mut client = Client::default();
-    let (one, _) = client.ask(Ask::Ping);
-    let (two, _) = client.ask(Ask::Ping);
+fn answer_is_matched_to_its_request_once() {
+    let mut client = McpClient::default();
+    let (one, _) = client.ask(McpRequest::Ping);
+    let (two, _) = client.ask(McpRequest::Ping);
     // Some servers send numbers back as texts.
     let answer = json!({ "jsonrpc": "2.0", "id": two.to_string(), "result": { "x": 1 } });
-    let Incoming::Answer { id, outcome: Ok(result) } = receive(&mut client, &answer) else {
+    let McpIncoming::Answer { id, outcome: Ok(result) } = receive(&mut client, &answer) else {
         panic!()
     };
     assert_eq!((id, result.get()), (two, r#"{"x":1}"#));
-    assert!(matches!(receive(&mut client, &answer), Incoming::Ignored));
+    assert!(matches!(receive(&mut client, &answer), McpIncoming::Ignored));
     let error = json!({ "id": null, "error": { "code": -32700, "message": "what?" } });
-    let Incoming::Answer { id, outcome: Err(error) } = receive(&mut client, &error) else {
+    let McpIncoming::Answer { id, outcome: Err(error) } = receive(&mut client, &error) else {
         panic!("an error without an id answers the only request")
     };
     assert_eq!((id, error.words.as_str()), (one, "what?"));
     for noise in [json!({ "id": 77, "result": {} }), json!([]), json!("x")] {
-        assert!(matches!(receive(&mut client, &noise), Incoming::Ignored), "{noise}");
+        assert!(matches!(receive(&mut client, &noise), McpIncoming::Ignored), "{noise}");
     }
 }
 
 #[test]
-fn a_request_is_cancelled_only_while_it_is_unanswered() {
-    let mut client = Client::default();
-    let (id, _) = client.ask(Ask::Ping);
+fn only_unanswered_requests_are_cancelled() {
+    let mut client = McpClient::default();
+    let (id, _) = client.ask(McpRequest::Ping);
     let cancelled = value(&client.give_up(id).unwrap());
     assert_eq!(cancelled["method"], "notifications/cancelled");
     assert_eq!(cancelled["params"]["requestId"], json!(id));
     assert!(client.give_up(id).is_none());
     let late = json!({ "id": id, "result": {} });
-    assert!(matches!(receive(&mut client, &late), Incoming::Ignored));
+    assert!(matches!(receive(&mut client, &late), McpIncoming::Ignored));
 }
 
 #[test]
-fn what_the_server_asks_for_is_answered() {
-    let mut client = Client::default();
+fn requests_of_the_server_are_answered() {
+    let mut client = McpClient::default();
     for (method, expected) in [
         ("ping", json!({ "jsonrpc": "2.0", "id": "s1", "result": {} })),
         (
@@ -94,24 +97,24 @@ fn what_the_server_asks_for_is_answered() {
         ),
     ] {
         let asked = json!({ "jsonrpc": "2.0", "id": "s1", "method": method });
-        let Incoming::Reply(reply) = receive(&mut client, &asked) else { panic!() };
+        let McpIncoming::Reply(reply) = receive(&mut client, &asked) else { panic!() };
         assert_eq!(value(&reply), expected);
     }
     for method in ["roots/list", "sampling/createMessage", "other"] {
         let asked = json!({ "id": 9, "method": method });
-        let Incoming::Reply(reply) = receive(&mut client, &asked) else { panic!() };
+        let McpIncoming::Reply(reply) = receive(&mut client, &asked) else { panic!() };
         assert_eq!(value(&reply)["error"]["code"], json!(-32601));
     }
     let changed = json!({ "method": "notifications/tools/list_changed" });
-    assert!(matches!(receive(&mut client, &changed), Incoming::ToolsChanged));
+    assert!(matches!(receive(&mut client, &changed), McpIncoming::ToolsChanged));
     let log = json!({ "method": "notifications/message", "params": {} });
-    assert!(matches!(receive(&mut client, &log), Incoming::Ignored));
+    assert!(matches!(receive(&mut client, &log), McpIncoming::Ignored));
 }
 
 #[test]
-fn a_greeting_says_the_version_and_whether_there_are_tools() {
-    let read = |value: Value| Greeting::read(&raw(&value));
-    let greeting = |version: &str, tools| Greeting { version: version.to_owned(), tools };
+fn initialize_result_has_the_version_and_the_tools_capability() {
+    let read = |value: Value| ServerGreeting::read(&raw(&value));
+    let greeting = |version: &str, tools| ServerGreeting { version: version.to_owned(), tools };
     let plain = json!({ "protocolVersion": "2024-11-05", "capabilities": { "tools": {} } });
     assert_eq!(read(plain), Ok(greeting("2024-11-05", true)));
     let without = json!({ "protocolVersion": "2025-06-18", "capabilities": { "prompts": {} } });
@@ -122,14 +125,14 @@ fn a_greeting_says_the_version_and_whether_there_are_tools() {
 }
 
 #[test]
-fn a_handshake_ends_with_a_greeting_or_an_error() {
+fn handshake_ends_with_a_result_or_an_error() {
     let (mut handshake, message) = Handshake::new("1");
     assert_eq!(value(&message)["id"], json!(0));
     assert!(handshake.receive(br#"{"method":"notifications/message"}"#).is_none());
     let result = json!({ "protocolVersion": "2025-06-18" });
     let answer = json!({ "id": 0, "result": result }).to_string();
     let greeting = handshake.receive(answer.as_bytes()).unwrap().unwrap();
-    assert_eq!(greeting, Greeting { version: "2025-06-18".to_owned(), tools: false });
+    assert_eq!(greeting, ServerGreeting { version: "2025-06-18".to_owned(), tools: false });
     for (error, words) in [
         (json!({ "code": 1, "message": "no" }), "no"),
         (json!({ "code": 7 }), "it answered with error 7"),
@@ -141,8 +144,8 @@ fn a_handshake_ends_with_a_greeting_or_an_error() {
 }
 
 #[test]
-fn pages_are_collected() {
-    let mut listing = Listing::default();
+fn tool_pages_are_collected() {
+    let mut listing = ToolListing::default();
     let schema = json!({ "type": "object", "a": 1 });
     let page = json!({
         "tools": [
@@ -164,8 +167,8 @@ fn pages_are_collected() {
 }
 
 #[test]
-fn a_list_without_end_is_cut() {
-    let mut listing = Listing::default();
+fn endless_tool_list_is_cut() {
+    let mut listing = ToolListing::default();
     let page = raw(&json!({ "tools": [], "nextCursor": "again" }));
     for _ in 1..MAX_PAGES {
         assert_eq!(listing.add(&page), Ok(Some("again".to_owned())));
@@ -173,7 +176,7 @@ fn a_list_without_end_is_cut() {
     assert_eq!(listing.add(&page), Ok(None));
     assert_eq!(listing.notes, [Note::TooManyPages]);
 
-    let mut listing = Listing::default();
+    let mut listing = ToolListing::default();
     let tools: Vec<Value> =
         (0..=MAX_TOOLS).map(|n| json!({ "name": format!("t{n}"), "inputSchema": {} })).collect();
     assert_eq!(listing.add(&raw(&json!({ "tools": tools, "nextCursor": "x" }))), Ok(None));

@@ -40,7 +40,7 @@ pub enum Note {
 
 /// A list that is being read.
 #[derive(Debug, Default)]
-pub struct Listing {
+pub struct ToolListing {
     pub tools: Vec<ToolInfo>,
     pub notes: Vec<Note>,
     pages: usize,
@@ -48,7 +48,7 @@ pub struct Listing {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Page<'a> {
+struct ToolPage<'a> {
     #[serde(borrow)]
     tools: Vec<&'a RawValue>,
     #[serde(default)]
@@ -57,20 +57,20 @@ struct Page<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Listed {
+struct ServerTool {
     name: String,
     #[serde(default)]
     description: Option<String>,
     input_schema: Map<String, Value>,
 }
 
-impl Listing {
+impl ToolListing {
     /// Adds a page. Gives the cursor of the next one, if there is one to be asked for.
     ///
     /// # Errors
     /// It is not a page of tools.
     pub fn add(&mut self, page: &RawValue) -> Result<Option<String>, &'static str> {
-        let page: Page<'_> = jsonrpc::read(Some(page)).ok_or("its answer cannot be read")?;
+        let page: ToolPage<'_> = jsonrpc::read(Some(page)).ok_or("its answer cannot be read")?;
         for tool in page.tools {
             if self.tools.len() == MAX_TOOLS {
                 self.notes.push(Note::TooManyTools);
@@ -91,7 +91,7 @@ impl Listing {
 }
 
 fn info(tool: &RawValue) -> Result<ToolInfo, Note> {
-    let tool: Listed = jsonrpc::read(Some(tool)).ok_or(Note::Malformed)?;
+    let tool: ServerTool = jsonrpc::read(Some(tool)).ok_or(Note::Malformed)?;
     // Written anew, so that a server that orders its keys at random has the same tools after
     // a restart.
     let schema = Value::Object(tool.input_schema).to_string();

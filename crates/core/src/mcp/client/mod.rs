@@ -13,15 +13,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 pub use self::{
-    listing::{Listing, Note, ToolInfo},
+    listing::{Note, ToolInfo, ToolListing},
     outcome::CallOutcome,
 };
 use super::version;
-use crate::codec::jsonrpc::{self, Id, Message, RpcError};
+use crate::codec::jsonrpc::{self, RpcError, RpcId, RpcMessage};
 
 /// A request of ours.
 #[derive(Clone, Copy, Debug)]
-pub enum Ask<'a> {
+pub enum McpRequest<'a> {
     /// `version` is that of this program.
     Initialize {
         version: &'a str,
@@ -39,7 +39,7 @@ pub enum Ask<'a> {
 
 /// What a message of the server means.
 #[derive(Debug)]
-pub enum Incoming {
+pub enum McpIncoming {
     /// The answer to our request of this number.
     Answer { id: u64, outcome: Result<Box<RawValue>, RpcError> },
     /// The server asked for something, and this is to be sent back.
@@ -52,15 +52,15 @@ pub enum Incoming {
 
 /// One connection.
 #[derive(Debug, Default)]
-pub struct Client {
+pub struct McpClient {
     last: u64,
     /// The requests without an answer.
     pending: BTreeSet<u64>,
 }
 
-impl Client {
+impl McpClient {
     /// Numbers and writes a request.
-    pub fn ask(&mut self, ask: Ask<'_>) -> (u64, Bytes) {
+    pub fn ask(&mut self, ask: McpRequest<'_>) -> (u64, Bytes) {
         self.last += 1;
         self.pending.insert(self.last);
         (self.last, ask.write(self.last))
@@ -99,24 +99,24 @@ impl Client {
     }
 
     /// Reads one message of the server.
-    pub fn receive(&mut self, message: &[u8]) -> Incoming {
+    pub fn receive(&mut self, message: &[u8]) -> McpIncoming {
         match jsonrpc::parse(message) {
-            Some(Message::Response { id, outcome }) => self.answered(id.as_ref(), outcome),
-            Some(Message::Request { id, method, .. }) => Incoming::Reply(reply(&id, &method)),
-            Some(Message::Notification { method, .. })
+            Some(RpcMessage::Response { id, outcome }) => self.answered(id.as_ref(), outcome),
+            Some(RpcMessage::Request { id, method, .. }) => McpIncoming::Reply(reply(&id, &method)),
+            Some(RpcMessage::Notification { method, .. })
                 if method == "notifications/tools/list_changed" =>
             {
-                Incoming::ToolsChanged
+                McpIncoming::ToolsChanged
             }
-            Some(Message::Notification { .. }) | None => Incoming::Ignored,
+            Some(RpcMessage::Notification { .. }) | None => McpIncoming::Ignored,
         }
     }
 
     fn answered(
         &mut self,
-        id: Option<&Id>,
+        id: Option<&RpcId>,
         outcome: Result<Option<&RawValue>, RpcError>,
-    ) -> Incoming {
+    ) -> McpIncoming {
         let id = match id {
             Some(id) => id.number(),
             // The server could not read which request it refuses: the only one there is.
@@ -126,20 +126,20 @@ impl Client {
         match id.filter(|id| self.pending.remove(id)) {
             Some(id) => {
                 let outcome = outcome.map(|result| result.unwrap_or(RawValue::NULL).to_owned());
-                Incoming::Answer { id, outcome }
+                McpIncoming::Answer { id, outcome }
             }
-            None => Incoming::Ignored,
+            None => McpIncoming::Ignored,
         }
     }
 }
 
-impl Ask<'_> {
+impl McpRequest<'_> {
     fn write(self, id: u64) -> Bytes {
         #[derive(Serialize)]
         struct Nothing {}
         match self {
             Self::Initialize { version } => {
-                jsonrpc::request(id, "initialize", &Hello::new(version))
+                jsonrpc::request(id, "initialize", &InitializeParams::new(version))
             }
             Self::Ping => jsonrpc::request(id, "ping", &Nothing {}),
             Self::ListTools { cursor } => {
@@ -172,33 +172,33 @@ impl Ask<'_> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Hello<'a> {
+struct InitializeParams<'a> {
     protocol_version: &'static str,
     capabilities: Capabilities,
-    client_info: Info<'a>,
+    client_info: McpClientInfo<'a>,
 }
 
 #[derive(Serialize)]
 struct Capabilities {}
 
 #[derive(Serialize)]
-struct Info<'a> {
+struct McpClientInfo<'a> {
     name: &'static str,
     version: &'a str,
 }
 
-impl<'a> Hello<'a> {
+impl<'a> InitializeParams<'a> {
     fn new(version: &'a str) -> Self {
         Self {
             protocol_version: version::NEWEST_WITH_HANDSHAKE,
             capabilities: Capabilities {},
-            client_info: Info { name: "ibeam", version },
+            client_info: McpClientInfo { name: "ibeam", version },
         }
     }
 }
 
 /// What a server gets that asks us for something.
-fn reply(id: &Id, method: &str) -> Bytes {
+fn reply(id: &RpcId, method: &str) -> Bytes {
     #[derive(Serialize)]
     struct Nothing {}
     #[derive(Serialize)]
@@ -216,38 +216,38 @@ fn reply(id: &Id, method: &str) -> Bytes {
 }
 
 /// The handshake of a transport that has to know its outcome before anything else is sent.
-/// Its request has the number 0, which a [`Client`] never uses.
+/// Its request has the number 0, which a [`McpClient`] never uses.
 #[derive(Debug)]
-pub struct Handshake(Client);
+pub struct Handshake(McpClient);
 
 impl Handshake {
     /// Gives the first message, too. `version` is that of this program.
     #[must_use]
     pub fn new(version: &str) -> (Self, Bytes) {
-        let client = Client { last: 0, pending: BTreeSet::from([0]) };
-        (Self(client), Ask::Initialize { version }.write(0))
+        let client = McpClient { last: 0, pending: BTreeSet::from([0]) };
+        (Self(client), McpRequest::Initialize { version }.write(0))
     }
 
     /// The outcome, if this message has it.
-    pub fn receive(&mut self, message: &[u8]) -> Option<Result<Greeting, String>> {
+    pub fn receive(&mut self, message: &[u8]) -> Option<Result<ServerGreeting, String>> {
         match self.0.receive(message) {
-            Incoming::Answer { outcome: Ok(result), .. } => Some(Greeting::read(&result)),
-            Incoming::Answer { outcome: Err(error), .. } => Some(Err(error.to_string())),
-            Incoming::Reply(_) | Incoming::ToolsChanged | Incoming::Ignored => None,
+            McpIncoming::Answer { outcome: Ok(result), .. } => Some(ServerGreeting::read(&result)),
+            McpIncoming::Answer { outcome: Err(error), .. } => Some(Err(error.to_string())),
+            McpIncoming::Reply(_) | McpIncoming::ToolsChanged | McpIncoming::Ignored => None,
         }
     }
 }
 
 /// What a server said to `initialize`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Greeting {
+pub struct ServerGreeting {
     /// The version of the protocol that both speak from now on.
     pub version: String,
     /// Whether it has tools at all.
     pub tools: bool,
 }
 
-impl Greeting {
+impl ServerGreeting {
     /// # Errors
     /// It is not a greeting, or of a version that has no such handshake.
     pub fn read(result: &RawValue) -> Result<Self, String> {

@@ -4,26 +4,26 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use serde::Serialize;
 
-use super::Request;
+use super::InboundRequest;
 use crate::{
-    codec::jsonrpc::{self, INTERNAL_ERROR, Id},
+    codec::jsonrpc::{self, INTERNAL_ERROR, RpcId},
     model::{Image, ImageSource, ToolContent},
     peer::child::HostedResult,
 };
 
 #[derive(Clone, Debug)]
-pub struct Call {
-    pub id: Id,
+pub struct HostedToolCall {
+    pub id: RpcId,
     pub name: String,
     /// JSON text.
     pub arguments: String,
-    progress: Option<Id>,
+    progress: Option<RpcId>,
     result_type: Option<&'static str>,
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Block<'a> {
+enum ResultBlock<'a> {
     Text {
         text: &'a str,
     },
@@ -37,14 +37,14 @@ enum Block<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Result<'a> {
-    content: Vec<Block<'a>>,
+    content: Vec<ResultBlock<'a>>,
     is_error: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     result_type: Option<&'static str>,
 }
 
-impl Call {
-    pub(super) fn new(request: &Request<'_>, name: String, arguments: String) -> Self {
+impl HostedToolCall {
+    pub(super) fn new(request: &InboundRequest<'_>, name: String, arguments: String) -> Self {
         Self {
             id: request.id.clone(),
             name,
@@ -66,7 +66,7 @@ impl Call {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct Progress<'a> {
-            progress_token: &'a Id,
+            progress_token: &'a RpcId,
             progress: f64,
             message: &'static str,
         }
@@ -79,9 +79,9 @@ impl Call {
     #[must_use]
     pub fn result(&self, result: &HostedResult) -> Bytes {
         let content = result.content.iter().map(|part| match part {
-            ToolContent::Text(text) => Block::Text { text },
+            ToolContent::Text(text) => ResultBlock::Text { text },
             ToolContent::Image(Image { source: ImageSource::Inline { mime, data } }) => {
-                Block::Image { data: STANDARD.encode(data), mime_type: mime }
+                ResultBlock::Image { data: STANDARD.encode(data), mime_type: mime }
             }
         });
         self.write(content.collect(), result.is_error)
@@ -90,7 +90,7 @@ impl Call {
     /// A result that the model can read, of a tool that was not run.
     #[must_use]
     pub fn failed(&self, text: &str) -> Bytes {
-        self.write(vec![Block::Text { text }], true)
+        self.write(vec![ResultBlock::Text { text }], true)
     }
 
     /// An error of the protocol: the conversation that offered the tool has ended.
@@ -100,7 +100,7 @@ impl Call {
         jsonrpc::error(&self.id, INTERNAL_ERROR, text)
     }
 
-    fn write(&self, content: Vec<Block<'_>>, is_error: bool) -> Bytes {
+    fn write(&self, content: Vec<ResultBlock<'_>>, is_error: bool) -> Bytes {
         jsonrpc::result(&self.id, &Result { content, is_error, result_type: self.result_type })
     }
 }

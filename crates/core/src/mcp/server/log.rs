@@ -14,7 +14,7 @@ const RETRY: u64 = 3000;
 
 /// One stream.
 #[derive(Debug)]
-pub struct Log {
+pub struct EventLog {
     number: Option<u64>,
     next: u64,
     kept: VecDeque<(u64, Bytes)>,
@@ -23,7 +23,7 @@ pub struct Log {
 
 /// What a reader finds.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Read {
+pub enum LogRead {
     /// These bytes; go on from `next`.
     Event { bytes: Bytes, next: u64 },
     /// Nothing yet.
@@ -52,7 +52,7 @@ impl EventId {
     }
 }
 
-impl Log {
+impl EventLog {
     /// A stream without ids, which cannot be resumed.
     #[must_use]
     pub fn plain() -> Self {
@@ -95,11 +95,11 @@ impl Log {
 
     /// The first event at `from` or after it.
     #[must_use]
-    pub fn read(&self, from: u64) -> Read {
+    pub fn read(&self, from: u64) -> LogRead {
         match self.kept.iter().find(|(index, _)| *index >= from) {
-            Some((index, bytes)) => Read::Event { bytes: bytes.clone(), next: index + 1 },
-            None if self.ended => Read::End,
-            None => Read::Wait,
+            Some((index, bytes)) => LogRead::Event { bytes: bytes.clone(), next: index + 1 },
+            None if self.ended => LogRead::End,
+            None => LogRead::Wait,
         }
     }
 
@@ -116,38 +116,38 @@ impl Log {
 mod tests {
     use super::*;
 
-    fn text(read: Read) -> String {
-        let Read::Event { bytes, .. } = read else { panic!("{read:?}") };
+    fn text(read: LogRead) -> String {
+        let LogRead::Event { bytes, .. } = read else { panic!("{read:?}") };
         String::from_utf8(bytes.to_vec()).unwrap()
     }
 
     #[test]
-    fn a_reader_that_comes_back_gets_the_rest() {
-        let mut log = Log::numbered(3);
+    fn reconnecting_reader_gets_the_missed_events() {
+        let mut log = EventLog::numbered(3);
         assert_eq!(text(log.read(0)), "data: \nid: 0/3\nretry: 3000\n\n");
-        assert_eq!(log.read(1), Read::Wait);
+        assert_eq!(log.read(1), LogRead::Wait);
         log.say(b"{\"a\":1}\n");
         log.say(b"{}");
         log.end();
         assert_eq!(text(log.read(1)), "data: {\"a\":1}\nid: 1/3\n\n");
         assert_eq!(text(log.read(2)), "data: {}\nid: 2/3\n\n");
-        assert_eq!(log.read(3), Read::End);
+        assert_eq!(log.read(3), LogRead::End);
     }
 
     #[test]
     fn only_the_newest_events_are_kept() {
-        let mut log = Log::plain();
+        let mut log = EventLog::plain();
         for n in 0..100 {
             log.say(n.to_string().as_bytes());
         }
         assert_eq!(log.kept.len(), KEPT);
         assert_eq!(text(log.read(0)), "data: 84\n\n");
-        let Read::Event { next, .. } = log.read(0) else { panic!() };
+        let LogRead::Event { next, .. } = log.read(0) else { panic!() };
         assert_eq!(text(log.read(next)), "data: 85\n\n");
     }
 
     #[test]
-    fn names_of_events_are_read() {
+    fn event_ids_are_parsed() {
         let id = |index, stream| Some(EventId { index, stream });
         assert_eq!(EventId::read("4/17"), id(4, Some(17)));
         assert_eq!(EventId::read("0"), id(0, None));

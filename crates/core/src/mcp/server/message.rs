@@ -4,42 +4,42 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::version;
-use crate::codec::jsonrpc::{self, Id, Message};
+use crate::codec::jsonrpc::{self, RpcId, RpcMessage};
 
 const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
 
 #[derive(Debug)]
 pub enum Inbound<'a> {
-    Request(Request<'a>),
-    Notification(Notification<'a>),
+    Request(InboundRequest<'a>),
+    Notification(InboundNotification<'a>),
     /// An answer, though the server asks for nothing.
     Response,
 }
 
 #[derive(Debug)]
-pub struct Request<'a> {
-    pub id: Id,
+pub struct InboundRequest<'a> {
+    pub id: RpcId,
     pub method: String,
     pub params: Option<&'a RawValue>,
-    pub meta: Meta,
+    pub meta: RequestMeta,
 }
 
 #[derive(Debug)]
-pub struct Notification<'a> {
+pub struct InboundNotification<'a> {
     pub method: String,
     params: Option<&'a RawValue>,
 }
 
 /// What a request says of itself.
 #[derive(Debug, Default)]
-pub struct Meta {
+pub struct RequestMeta {
     /// The version of the protocol that it is written in.
     pub version: Option<String>,
     /// Whether it says what its client can do.
     capabilities: bool,
     /// Under which progress is to be reported.
-    pub progress: Option<Id>,
+    pub progress: Option<RpcId>,
 }
 
 impl<'a> Inbound<'a> {
@@ -47,18 +47,18 @@ impl<'a> Inbound<'a> {
     #[must_use]
     pub fn read(message: &'a [u8]) -> Option<Self> {
         Some(match jsonrpc::parse(message)? {
-            Message::Request { id, method, params } => {
-                Self::Request(Request { id, method, params, meta: Meta::of(params) })
+            RpcMessage::Request { id, method, params } => {
+                Self::Request(InboundRequest { id, method, params, meta: RequestMeta::of(params) })
             }
-            Message::Notification { method, params } => {
-                Self::Notification(Notification { method, params })
+            RpcMessage::Notification { method, params } => {
+                Self::Notification(InboundNotification { method, params })
             }
-            Message::Response { .. } => Self::Response,
+            RpcMessage::Response { .. } => Self::Response,
         })
     }
 
     #[must_use]
-    pub fn request(&self) -> Option<&Request<'a>> {
+    pub fn request(&self) -> Option<&InboundRequest<'a>> {
         match self {
             Self::Request(request) => Some(request),
             Self::Notification(_) | Self::Response => None,
@@ -66,7 +66,7 @@ impl<'a> Inbound<'a> {
     }
 }
 
-impl Request<'_> {
+impl InboundRequest<'_> {
     #[must_use]
     pub fn is_greeting(&self) -> bool {
         self.method == "initialize"
@@ -102,10 +102,10 @@ impl Request<'_> {
     }
 }
 
-impl Notification<'_> {
+impl InboundNotification<'_> {
     /// The request that its caller does not wait for any more.
     #[must_use]
-    pub fn cancelled(&self) -> Option<Id> {
+    pub fn cancelled(&self) -> Option<RpcId> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Params<'a> {
@@ -115,11 +115,11 @@ impl Notification<'_> {
         if self.method != "notifications/cancelled" {
             return None;
         }
-        Id::read(jsonrpc::read::<Params<'_>>(self.params)?.request_id)
+        RpcId::read(jsonrpc::read::<Params<'_>>(self.params)?.request_id)
     }
 }
 
-impl Meta {
+impl RequestMeta {
     fn of(params: Option<&RawValue>) -> Self {
         #[derive(Deserialize)]
         struct Params<'a> {
@@ -146,7 +146,7 @@ impl Meta {
         Self {
             version: jsonrpc::text(members.version),
             capabilities: members.capabilities.is_some_and(|raw| raw.get().starts_with('{')),
-            progress: members.progress_token.and_then(Id::read),
+            progress: members.progress_token.and_then(RpcId::read),
         }
     }
 

@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 pub use self::{
-    call::Call,
-    log::{EventId, Log, Read},
-    message::{Inbound, Meta, Request},
-    rules::{Headers, Lifecycle, Refusal, has_sessions, lifecycle, no_answers},
+    call::HostedToolCall,
+    log::{EventId, EventLog, LogRead},
+    message::{Inbound, InboundRequest, RequestMeta},
+    rules::{Lifecycle, McpHeaders, McpRefusal, has_sessions, lifecycle, no_answers},
 };
 use super::version;
 use crate::{
@@ -32,7 +32,7 @@ const HEADER_MISMATCH: i64 = -32020;
 
 /// A server with a fixed list of tools.
 #[derive(Debug)]
-pub struct Server {
+pub struct ToolServer {
     name: &'static str,
     version: &'static str,
     tools: Vec<Box<RawValue>>,
@@ -41,30 +41,30 @@ pub struct Server {
 
 /// What a request gets.
 #[derive(Debug)]
-pub enum Answer {
+pub enum ToolServerAnswer {
     /// This message. `status` is for HTTP without a session; in a session it is always 200.
     Message { message: Bytes, status: u16 },
     /// The same with the list of tools: the client is really there.
     Tools(Bytes),
     /// A tool has to be called first.
-    Call(Call),
+    Call(HostedToolCall),
 }
 
 #[derive(Serialize)]
 struct Nothing {}
 
 #[derive(Serialize)]
-struct Capabilities {
+struct ToolCapabilities {
     tools: Nothing,
 }
 
 #[derive(Serialize)]
-struct Info {
+struct ServerInfo {
     name: &'static str,
     version: &'static str,
 }
 
-impl Server {
+impl ToolServer {
     #[must_use]
     pub fn new(name: &'static str, version: &'static str, tools: &[Tool]) -> Self {
         Self {
@@ -76,19 +76,19 @@ impl Server {
     }
 
     #[must_use]
-    pub fn answer(&self, request: &Request<'_>) -> Answer {
+    pub fn answer(&self, request: &InboundRequest<'_>) -> ToolServerAnswer {
         match self.known(request) {
             Ok(answer) => answer,
             Err((code, text)) => {
                 let data = (code == UNSUPPORTED_VERSION).then(|| supported(&request.meta));
                 let message =
                     jsonrpc::failure(Some(&request.id), code, &text, data.flatten().as_deref());
-                Answer::Message { message, status: status(request, code) }
+                ToolServerAnswer::Message { message, status: status(request, code) }
             }
         }
     }
 
-    fn known(&self, request: &Request<'_>) -> Result<Answer, (i64, String)> {
+    fn known(&self, request: &InboundRequest<'_>) -> Result<ToolServerAnswer, (i64, String)> {
         let meta = &request.meta;
         let greets = request.method == "initialize";
         if let Some(asked) = meta.version.as_deref()
@@ -105,52 +105,54 @@ impl Server {
             "initialize" => self.hello(request)?,
             "server/discover" => self.discovered(request),
             "ping" if !modern => jsonrpc::result(&request.id, &Nothing {}),
-            "tools/list" => return Ok(Answer::Tools(self.list(request, "tools", &self.tools))),
-            "tools/call" => return self.call(request).map(Answer::Call),
+            "tools/list" => {
+                return Ok(ToolServerAnswer::Tools(self.list(request, "tools", &self.tools)));
+            }
+            "tools/call" => return self.call(request).map(ToolServerAnswer::Call),
             "resources/list" => self.list(request, "resources", &[]),
             "resources/templates/list" => self.list(request, "resourceTemplates", &[]),
             "prompts/list" => self.list(request, "prompts", &[]),
             "completion/complete" => completed(request),
             other => return Err((METHOD_NOT_FOUND, other.to_owned())),
         };
-        Ok(Answer::Message { message, status: 200 })
+        Ok(ToolServerAnswer::Message { message, status: 200 })
     }
 
-    fn info(&self) -> Info {
-        Info { name: self.name, version: self.version }
+    fn info(&self) -> ServerInfo {
+        ServerInfo { name: self.name, version: self.version }
     }
 
-    fn hello(&self, request: &Request<'_>) -> Result<Bytes, (i64, String)> {
+    fn hello(&self, request: &InboundRequest<'_>) -> Result<Bytes, (i64, String)> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct Hello {
             protocol_version: &'static str,
-            capabilities: Capabilities,
-            server_info: Info,
+            capabilities: ToolCapabilities,
+            server_info: ServerInfo,
         }
         let Some(asked) = request.greeted_version() else {
             return Err((INVALID_PARAMS, "`protocolVersion` is missing".to_owned()));
         };
         let hello = Hello {
             protocol_version: version::negotiated(&asked),
-            capabilities: Capabilities { tools: Nothing {} },
+            capabilities: ToolCapabilities { tools: Nothing {} },
             server_info: self.info(),
         };
         Ok(jsonrpc::result(&request.id, &hello))
     }
 
-    fn discovered(&self, request: &Request<'_>) -> Bytes {
+    fn discovered(&self, request: &InboundRequest<'_>) -> Bytes {
         #[derive(Serialize)]
         struct AboutServer {
             #[serde(rename = "io.modelcontextprotocol/serverInfo")]
-            server_info: Info,
+            server_info: ServerInfo,
         }
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct Discovered {
             result_type: &'static str,
             supported_versions: [&'static str; 5],
-            capabilities: Capabilities,
+            capabilities: ToolCapabilities,
             ttl_ms: u64,
             cache_scope: &'static str,
             #[serde(rename = "_meta")]
@@ -159,7 +161,7 @@ impl Server {
         let discovered = Discovered {
             result_type: "complete",
             supported_versions: version::KNOWN,
-            capabilities: Capabilities { tools: Nothing {} },
+            capabilities: ToolCapabilities { tools: Nothing {} },
             ttl_ms: 0,
             cache_scope: "private",
             meta: AboutServer { server_info: self.info() },
@@ -168,7 +170,12 @@ impl Server {
     }
 
     /// A list in one page, under its name.
-    fn list(&self, request: &Request<'_>, name: &'static str, items: &[Box<RawValue>]) -> Bytes {
+    fn list(
+        &self,
+        request: &InboundRequest<'_>,
+        name: &'static str,
+        items: &[Box<RawValue>],
+    ) -> Bytes {
         let mut result = String::from("{\"");
         result.push_str(name);
         result.push_str("\":[");
@@ -187,7 +194,7 @@ impl Server {
         jsonrpc::result(&request.id, &result)
     }
 
-    fn call(&self, request: &Request<'_>) -> Result<Call, (i64, String)> {
+    fn call(&self, request: &InboundRequest<'_>) -> Result<HostedToolCall, (i64, String)> {
         #[derive(Deserialize)]
         struct Params<'a> {
             name: String,
@@ -202,11 +209,11 @@ impl Server {
         }
         let arguments = tools::arguments(params.arguments)
             .ok_or_else(|| wrong("`arguments` must be an object"))?;
-        Ok(Call::new(request, params.name, arguments))
+        Ok(HostedToolCall::new(request, params.name, arguments))
     }
 }
 
-fn completed(request: &Request<'_>) -> Bytes {
+fn completed(request: &InboundRequest<'_>) -> Bytes {
     #[derive(Serialize)]
     struct Values {
         values: [u8; 0],
@@ -224,7 +231,7 @@ fn completed(request: &Request<'_>) -> Bytes {
 }
 
 /// What goes with the refusal of a version.
-fn supported(meta: &Meta) -> Option<Box<RawValue>> {
+fn supported(meta: &RequestMeta) -> Option<Box<RawValue>> {
     #[derive(Serialize)]
     struct Versions<'a> {
         requested: Option<&'a str>,
@@ -235,7 +242,7 @@ fn supported(meta: &Meta) -> Option<Box<RawValue>> {
 }
 
 /// Requests that name their version get the status of their error, too.
-fn status(request: &Request<'_>, code: i64) -> u16 {
+fn status(request: &InboundRequest<'_>, code: i64) -> u16 {
     let meta = &request.meta;
     if meta.version.is_none() && request.method != "server/discover" {
         return 200;

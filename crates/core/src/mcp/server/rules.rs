@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 
-use super::{HEADER_MISMATCH, Inbound, Request, version};
+use super::{HEADER_MISMATCH, Inbound, InboundRequest, version};
 use crate::codec::jsonrpc::{self, INVALID_PARAMS, INVALID_REQUEST};
 
 /// The headers that the protocol has, each as often as it was sent.
 #[derive(Clone, Debug, Default)]
-pub struct Headers {
+pub struct McpHeaders {
     pub version: Option<String>,
     pub method: Vec<String>,
     pub name: Vec<String>,
@@ -24,31 +24,31 @@ pub enum Lifecycle {
 
 /// Why a request is not answered.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum McpRefusal {
     /// With status 400 and these words.
     Words(String),
     /// With status 400 and this message.
     Message(Bytes),
 }
 
-impl Refusal {
-    fn message(request: &Request<'_>, code: i64, text: &str) -> Self {
+impl McpRefusal {
+    fn message(request: &InboundRequest<'_>, code: i64, text: &str) -> Self {
         Self::Message(jsonrpc::error(&request.id, code, text))
     }
 }
 
 /// The refusal of a message that answers something, outside of a session.
 #[must_use]
-pub fn no_answers() -> Refusal {
+pub fn no_answers() -> McpRefusal {
     let text = "a server without a session accepts no responses";
-    Refusal::Message(jsonrpc::failure(None, INVALID_REQUEST, text, None))
+    McpRefusal::Message(jsonrpc::failure(None, INVALID_REQUEST, text, None))
 }
 
 /// Whether a request without a message (GET, DELETE) can be about a session at all.
 ///
 /// # Errors
 /// The version is not known.
-pub fn has_sessions(headers: &Headers) -> Result<bool, Refusal> {
+pub fn has_sessions(headers: &McpHeaders) -> Result<bool, McpRefusal> {
     match headers.version.as_deref() {
         Some(asked) if !version::is_known(asked) => Err(unknown(asked)),
         Some(asked) => Ok(version::has_handshake(asked)),
@@ -60,7 +60,7 @@ pub fn has_sessions(headers: &Headers) -> Result<bool, Refusal> {
 ///
 /// # Errors
 /// Its headers are not right.
-pub fn lifecycle(headers: &Headers, message: &Inbound<'_>) -> Result<Lifecycle, Refusal> {
+pub fn lifecycle(headers: &McpHeaders, message: &Inbound<'_>) -> Result<Lifecycle, McpRefusal> {
     let request = message.request();
     let own = request.and_then(|request| request.meta.version.as_deref());
     if own.is_none() {
@@ -81,23 +81,23 @@ pub fn lifecycle(headers: &Headers, message: &Inbound<'_>) -> Result<Lifecycle, 
     Ok(if session { Lifecycle::Session } else { Lifecycle::Alone })
 }
 
-fn unknown(asked: &str) -> Refusal {
-    Refusal::Words(format!("Bad Request: Unsupported MCP-Protocol-Version: {asked}"))
+fn unknown(asked: &str) -> McpRefusal {
+    McpRefusal::Words(format!("Bad Request: Unsupported MCP-Protocol-Version: {asked}"))
 }
 
-fn is_stateless(headers: &Headers) -> bool {
+fn is_stateless(headers: &McpHeaders) -> bool {
     headers.version.as_deref().is_some_and(|version| !version::has_handshake(version))
 }
 
-fn greeting(headers: &Headers, request: &Request<'_>) -> Result<(), Refusal> {
+fn greeting(headers: &McpHeaders, request: &InboundRequest<'_>) -> Result<(), McpRefusal> {
     let Some(body) = request.greeted_version() else {
-        return Err(Refusal::message(request, INVALID_PARAMS, "`protocolVersion` is missing"));
+        return Err(McpRefusal::message(request, INVALID_PARAMS, "`protocolVersion` is missing"));
     };
     if let Some(header) = headers.version.as_deref().filter(|header| *header != body) {
         let text = format!(
             "MCP-Protocol-Version is {header}, but `initialize` asks for protocolVersion {body}"
         );
-        return Err(Refusal::message(request, INVALID_REQUEST, &text));
+        return Err(McpRefusal::message(request, INVALID_REQUEST, &text));
     }
     if is_stateless(headers) && !headers.method.is_empty() {
         method(headers, &request.method).map_err(|text| mismatch(Some(request), &text))?;
@@ -106,11 +106,11 @@ fn greeting(headers: &Headers, request: &Request<'_>) -> Result<(), Refusal> {
 }
 
 /// A version in the message needs the same one in the headers, and the other way around.
-fn version_twice(headers: &Headers, request: &Request<'_>) -> Result<(), Refusal> {
+fn version_twice(headers: &McpHeaders, request: &InboundRequest<'_>) -> Result<(), McpRefusal> {
     let Some(own) = &request.meta.version else {
         if request.method == "server/discover" || is_stateless(headers) {
             let missing = request.meta.complete().err().unwrap_or_default();
-            return Err(Refusal::message(request, INVALID_PARAMS, &missing));
+            return Err(McpRefusal::message(request, INVALID_PARAMS, &missing));
         }
         return Ok(());
     };
@@ -125,7 +125,7 @@ fn version_twice(headers: &Headers, request: &Request<'_>) -> Result<(), Refusal
 }
 
 /// Proxies route by these headers without reading the message, so they must agree with it.
-fn standard(headers: &Headers, message: &Inbound<'_>) -> Result<(), Refusal> {
+fn standard(headers: &McpHeaders, message: &Inbound<'_>) -> Result<(), McpRefusal> {
     if !is_stateless(headers) {
         return Ok(());
     }
@@ -140,12 +140,12 @@ fn standard(headers: &Headers, message: &Inbound<'_>) -> Result<(), Refusal> {
     }
 }
 
-fn mismatch(request: Option<&Request<'_>>, text: &str) -> Refusal {
+fn mismatch(request: Option<&InboundRequest<'_>>, text: &str) -> McpRefusal {
     let id = request.map(|request| &request.id);
-    Refusal::Message(jsonrpc::failure(id, HEADER_MISMATCH, text, None))
+    McpRefusal::Message(jsonrpc::failure(id, HEADER_MISMATCH, text, None))
 }
 
-fn method(headers: &Headers, expected: &str) -> Result<(), String> {
+fn method(headers: &McpHeaders, expected: &str) -> Result<(), String> {
     match headers.method.as_slice() {
         [given] if given == expected => Ok(()),
         [given] => Err(format!("Mcp-Method is `{given}`, but the method is `{expected}`")),
@@ -154,7 +154,7 @@ fn method(headers: &Headers, expected: &str) -> Result<(), String> {
     }
 }
 
-fn name(headers: &Headers, request: &Request<'_>) -> Result<(), String> {
+fn name(headers: &McpHeaders, request: &InboundRequest<'_>) -> Result<(), String> {
     let Some(expected) = request.target() else { return Ok(()) };
     match headers.name.as_slice() {
         [given] => match decoded(given) {

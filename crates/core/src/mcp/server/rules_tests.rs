@@ -2,24 +2,24 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn headers(version: Option<&str>, method: &[&str], name: &[&str]) -> Headers {
+fn headers(version: Option<&str>, method: &[&str], name: &[&str]) -> McpHeaders {
     let all = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect();
-    Headers { version: version.map(ToOwned::to_owned), method: all(method), name: all(name) }
+    McpHeaders { version: version.map(ToOwned::to_owned), method: all(method), name: all(name) }
 }
 
 fn message(method: &str, params: &Value) -> String {
     json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string()
 }
 
-fn check(headers: &Headers, message: &str) -> Result<Lifecycle, Refusal> {
+fn check(headers: &McpHeaders, message: &str) -> Result<Lifecycle, McpRefusal> {
     lifecycle(headers, &Inbound::read(message.as_bytes()).unwrap())
 }
 
 /// The code of a refusal; 0 if it is words only.
-fn code(outcome: Result<Lifecycle, Refusal>) -> i64 {
+fn code(outcome: Result<Lifecycle, McpRefusal>) -> i64 {
     match outcome.unwrap_err() {
-        Refusal::Words(_) => 0,
-        Refusal::Message(message) => {
+        McpRefusal::Words(_) => 0,
+        McpRefusal::Message(message) => {
             serde_json::from_slice::<Value>(&message).unwrap()["error"]["code"].as_i64().unwrap()
         }
     }
@@ -33,7 +33,7 @@ fn meta(version: &str) -> Value {
 }
 
 #[test]
-fn older_versions_belong_to_sessions() {
+fn older_versions_need_a_session() {
     let list = message("tools/list", &json!({}));
     for version in [None, Some("2024-11-05"), Some("2025-03-26"), Some("2025-11-25")] {
         let headers = headers(version, &[], &[]);
@@ -46,7 +46,7 @@ fn older_versions_belong_to_sessions() {
 }
 
 #[test]
-fn a_greeting_begins_a_session_whatever_it_asks_for() {
+fn initialize_always_begins_a_session() {
     for version in ["2025-06-18", "2026-07-28", "2099-01-01"] {
         let hello = message("initialize", &json!({ "protocolVersion": version }));
         assert_eq!(check(&headers(None, &[], &[]), &hello), Ok(Lifecycle::Session));
@@ -65,7 +65,7 @@ fn a_greeting_begins_a_session_whatever_it_asks_for() {
 }
 
 #[test]
-fn the_newest_version_is_named_twice() {
+fn newest_version_must_be_in_header_and_message() {
     let list = message("tools/list", &meta("2026-07-28"));
     let newest = |method: &[&str], name: &[&str]| headers(Some("2026-07-28"), method, name);
     assert_eq!(check(&newest(&["tools/list"], &[]), &list), Ok(Lifecycle::Alone));
@@ -82,7 +82,7 @@ fn the_newest_version_is_named_twice() {
 }
 
 #[test]
-fn headers_for_proxies_agree_with_the_message() {
+fn method_and_name_headers_must_match_the_message() {
     let newest = |method: &[&str], name: &[&str]| headers(Some("2026-07-28"), method, name);
     let mut params = meta("2026-07-28");
     params["name"] = json!("l\u{f6}ok");
@@ -105,5 +105,5 @@ fn headers_for_proxies_agree_with_the_message() {
     let note = r#"{"jsonrpc":"2.0","method":"notifications/x"}"#;
     assert_eq!(check(&newest(&["notifications/x"], &[]), note), Ok(Lifecycle::Alone));
     assert_eq!(code(check(&newest(&[], &[]), note)), -32020);
-    assert!(matches!(no_answers(), Refusal::Message(_)));
+    assert!(matches!(no_answers(), McpRefusal::Message(_)));
 }

@@ -7,12 +7,12 @@ use crate::{
     peer::child::HostedResult,
 };
 
-fn server() -> Server {
+fn server() -> ToolServer {
     let tool = Tool { name: "look".to_owned(), description: String::new(), schema: None };
-    Server::new("ibeam", "1.2.3", &[tool])
+    ToolServer::new("ibeam", "1.2.3", &[tool])
 }
 
-fn ask(message: &Value) -> Answer {
+fn ask(message: &Value) -> ToolServerAnswer {
     let text = message.to_string();
     let Some(Inbound::Request(request)) = Inbound::read(text.as_bytes()) else { panic!("{text}") };
     server().answer(&request)
@@ -21,9 +21,9 @@ fn ask(message: &Value) -> Answer {
 fn answered(method: &str, params: &Value) -> (Value, u16) {
     let message = json!({ "jsonrpc": "2.0", "id": "x", "method": method, "params": params });
     let (message, status) = match ask(&message) {
-        Answer::Message { message, status } => (message, status),
-        Answer::Tools(message) => (message, 200),
-        Answer::Call(call) => panic!("{call:?}"),
+        ToolServerAnswer::Message { message, status } => (message, status),
+        ToolServerAnswer::Tools(message) => (message, 200),
+        ToolServerAnswer::Call(call) => panic!("{call:?}"),
     };
     let message: Value = serde_json::from_slice(&message).unwrap();
     assert_eq!((&message["jsonrpc"], &message["id"]), (&json!("2.0"), &json!("x")));
@@ -38,7 +38,7 @@ fn stateless() -> Value {
 }
 
 #[test]
-fn a_greeting_negotiates_the_version() {
+fn initialize_negotiates_the_version() {
     for (asked, given) in
         [("2024-11-05", "2024-11-05"), ("2025-06-18", "2025-06-18"), ("2026-07-28", "2025-11-25")]
     {
@@ -56,7 +56,7 @@ fn a_greeting_negotiates_the_version() {
 }
 
 #[test]
-fn what_there_is_not_is_an_empty_list_or_unknown() {
+fn unsupported_lists_are_empty_and_other_methods_unknown() {
     for (method, result) in [
         ("ping", json!({})),
         ("resources/list", json!({ "resources": [] })),
@@ -80,7 +80,7 @@ fn what_there_is_not_is_an_empty_list_or_unknown() {
 }
 
 #[test]
-fn requests_without_a_session_say_who_they_are() {
+fn stateless_requests_name_their_version_and_client() {
     let (message, status) = answered("server/discover", &json!({ "_meta": stateless() }));
     assert_eq!(status, 200);
     assert_eq!(
@@ -127,26 +127,28 @@ fn requests_without_a_session_say_who_they_are() {
     }
 }
 
-fn called(params: &Value) -> Answer {
+fn called(params: &Value) -> ToolServerAnswer {
     ask(&json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params }))
 }
 
 #[test]
-fn only_a_tool_of_the_list_is_called() {
+fn only_listed_tools_can_be_called() {
     for (params, text) in [
         (json!({ "name": "other" }), "unknown tool: other"),
         (json!({}), "`name` is missing"),
         (json!({ "name": "look", "arguments": [] }), "`arguments` must be an object"),
     ] {
-        let Answer::Message { message, status: 200 } = called(&params) else { panic!("{params}") };
+        let ToolServerAnswer::Message { message, status: 200 } = called(&params) else {
+            panic!("{params}")
+        };
         let message: Value = serde_json::from_slice(&message).unwrap();
         assert_eq!(message["error"], json!({ "code": -32602, "message": text }));
     }
 }
 
-fn call(meta: &Value) -> Call {
+fn call(meta: &Value) -> HostedToolCall {
     let params = json!({ "name": "look", "arguments": { "n": 7 }, "_meta": meta });
-    let Answer::Call(call) = called(&params) else { panic!() };
+    let ToolServerAnswer::Call(call) = called(&params) else { panic!() };
     assert_eq!((call.name.as_str(), call.arguments.as_str()), ("look", r#"{"n":7}"#));
     call
 }
@@ -156,7 +158,7 @@ fn value(message: &Bytes) -> Value {
 }
 
 #[test]
-fn results_have_texts_images_and_their_mark() {
+fn results_have_texts_images_and_the_error_flag() {
     let data = Bytes::from_static(&[1, 2, 255]);
     let image = Image { source: ImageSource::Inline { mime: "image/png".to_owned(), data } };
     let content = vec![ToolContent::Text("two".to_owned()), ToolContent::Image(image)];
@@ -195,7 +197,7 @@ fn progress_is_reported_under_the_callers_token() {
 }
 
 #[test]
-fn a_cancellation_names_its_request() {
+fn cancellation_names_its_request() {
     let read = |message: Value| {
         let text = message.to_string();
         match Inbound::read(text.as_bytes()) {
@@ -205,8 +207,8 @@ fn a_cancellation_names_its_request() {
     };
     let cancelled =
         |params: Value| read(json!({ "method": "notifications/cancelled", "params": params }));
-    assert_eq!(cancelled(json!({ "requestId": 5 })), Some(jsonrpc::Id::Number(5.into())));
-    assert_eq!(cancelled(json!({ "requestId": "a" })), Some(jsonrpc::Id::Text("a".to_owned())));
+    assert_eq!(cancelled(json!({ "requestId": 5 })), Some(jsonrpc::RpcId::Number(5.into())));
+    assert_eq!(cancelled(json!({ "requestId": "a" })), Some(jsonrpc::RpcId::Text("a".to_owned())));
     assert_eq!(cancelled(json!({})), None);
     assert_eq!(read(json!({ "method": "notifications/initialized" })), None);
     assert!(matches!(Inbound::read(br#"{"id":1,"result":{}}"#), Some(Inbound::Response)));

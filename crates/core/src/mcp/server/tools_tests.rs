@@ -17,7 +17,7 @@ fn shown_schema(schema: Option<&str>) -> Value {
 }
 
 #[test]
-fn a_tool_is_listed_as_it_was_written() {
+fn tool_is_listed_with_its_original_schema() {
     let written = r##"{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object",
         "$defs":{"place":{"type":"string"}},"properties":{"at":{"$ref":"#/$defs/place"}},
         "required":["at"],"additionalProperties":false}"##;
@@ -38,7 +38,7 @@ fn a_tool_without_a_schema_takes_an_empty_object() {
 
 /// One such schema would make clients refuse all tools.
 #[test]
-fn what_mcp_does_not_allow_is_rewritten() {
+fn schemas_that_mcp_forbids_are_rewritten() {
     for (written, expected) in [
         ("{}", json!({ "type": "object" })),
         ("true", json!({ "type": "object" })),
@@ -59,7 +59,7 @@ fn what_mcp_does_not_allow_is_rewritten() {
 }
 
 #[test]
-fn arguments_are_an_object_or_nothing() {
+fn arguments_must_be_an_object_or_absent() {
     let read = |text: &str| arguments(Some(&RawValue::from_string(text.to_owned()).unwrap()));
     assert_eq!(arguments(None).as_deref(), Some("{}"));
     assert_eq!(read(r#"{ "b": 1, "a": [2] }"#).as_deref(), Some(r#"{"a":[2],"b":1}"#));

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     codec::jsonrpc::{read, text},
-    peer::child::{Heard, SERVER_NAME},
+    peer::child::{ChildEvent, SERVER_NAME},
     peer::cli::plain::one_line,
 };
 
@@ -27,12 +27,12 @@ const PENDING: &str = "pending";
 const FAILED: &str = "failed";
 
 #[derive(Debug, Default)]
-pub(super) struct Calls {
-    open: VecDeque<Call>,
+pub(super) struct AcpCalls {
+    open: VecDeque<AcpCall>,
 }
 
 #[derive(Debug)]
-struct Call {
+struct AcpCall {
     id: String,
     kind: String,
     title: String,
@@ -120,15 +120,15 @@ impl<'a> Fields<'a> {
     }
 }
 
-impl Calls {
+impl AcpCalls {
     pub(super) fn is_hosted(&self, id: &str) -> bool {
         self.open.iter().any(|call| call.id == id && call.whose == Whose::Client)
     }
 
     /// A call begins.
-    pub(super) fn begin(&mut self, raw: &RawValue) -> Heard {
+    pub(super) fn begin(&mut self, raw: &RawValue) -> ChildEvent {
         let said = Fields::read(Some(raw));
-        let Some(id) = Fields::id(Some(raw)) else { return Heard::Alive };
+        let Some(id) = Fields::id(Some(raw)) else { return ChildEvent::Alive };
         if self.open.iter().any(|call| call.id == id) {
             return self.update(raw);
         }
@@ -139,10 +139,11 @@ impl Calls {
             Whose::Unclear if kind != OTHER => Whose::Agent,
             whose => whose,
         };
-        let call = Call { id, kind: one_line(&kind, LINE), title: one_line(&title, LINE), whose };
+        let call =
+            AcpCall { id, kind: one_line(&kind, LINE), title: one_line(&title, LINE), whose };
         let mut heard = call.told();
         if said.has_failed() && whose == Whose::Agent {
-            heard = Heard::Did(call.failed());
+            heard = ChildEvent::Did(call.failed());
         }
         if !said.is_over() {
             if self.open.len() >= CALLS {
@@ -154,12 +155,12 @@ impl Calls {
     }
 
     /// Something is known about a call.
-    pub(super) fn update(&mut self, raw: &RawValue) -> Heard {
+    pub(super) fn update(&mut self, raw: &RawValue) -> ChildEvent {
         let said = Fields::read(Some(raw));
         let at =
             Fields::id(Some(raw)).and_then(|id| self.open.iter().position(|call| call.id == id));
-        let Some(call) = at.and_then(|at| self.open.get_mut(at)) else { return Heard::Alive };
-        let mut heard = Heard::Alive;
+        let Some(call) = at.and_then(|at| self.open.get_mut(at)) else { return ChildEvent::Alive };
+        let mut heard = ChildEvent::Alive;
         if call.whose == Whose::Unclear {
             if let Some(title) = text(said.title) {
                 call.title = one_line(&title, LINE);
@@ -174,7 +175,7 @@ impl Calls {
             heard = call.told();
         }
         if said.has_failed() && call.whose == Whose::Agent {
-            heard = Heard::Did(call.failed());
+            heard = ChildEvent::Did(call.failed());
         }
         if said.is_over()
             && let Some(at) = at
@@ -185,12 +186,12 @@ impl Calls {
     }
 }
 
-impl Call {
-    fn told(&self) -> Heard {
+impl AcpCall {
+    fn told(&self) -> ChildEvent {
         match self.whose {
-            Whose::Unclear => Heard::Alive,
-            Whose::Client => Heard::Announced,
-            Whose::Agent => Heard::Did(self.line("")),
+            Whose::Unclear => ChildEvent::Alive,
+            Whose::Client => ChildEvent::Announced,
+            Whose::Agent => ChildEvent::Did(self.line("")),
         }
     }
 

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// All that a run says and hears when its output comes in these pieces.
-fn played(pieces: &[&[u8]]) -> (Vec<String>, Vec<Heard>) {
+fn played(pieces: &[&[u8]]) -> (Vec<String>, Vec<ChildEvent>) {
     let mut run = Run::begin(&Ready { greeted: false, ..greeted() }, &resuming("s1"));
     for piece in pieces {
         run.0.on_output(Bytes::copy_from_slice(piece));
@@ -13,7 +13,7 @@ fn played(pieces: &[&[u8]]) -> (Vec<String>, Vec<Heard>) {
     run.0.on_exit(&Exit::default());
     let mut heard = run.heard();
     // How often it gave a sign of life depends on when it was looked at.
-    heard.retain(|heard| *heard != Heard::Alive);
+    heard.retain(|heard| *heard != ChildEvent::Alive);
     (run.sent().iter().map(Value::to_string).collect(), heard)
 }
 
@@ -39,25 +39,25 @@ fn transcript() -> Vec<u8> {
 }
 
 #[test]
-fn the_transcript_is_a_good_run() {
+fn transcript_is_a_complete_run() {
     let (sent, heard) = played(&[&transcript()]);
     assert_eq!(sent.len(), 5, "{sent:?}");
     assert_eq!(sent[4], "\"release\"");
     assert_eq!(
         heard,
         [
-            Heard::Session("s1".to_owned()),
+            ChildEvent::Session("s1".to_owned()),
             text("grüße \u{1f600} "),
-            Heard::Announced,
+            ChildEvent::Announced,
             text("\u{20ac}"),
-            Heard::Ended(FinishReason::Stop),
+            ChildEvent::Ended(FinishReason::Stop),
         ]
     );
 }
 
 proptest! {
     #[test]
-    fn it_does_not_matter_where_the_output_is_cut(cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12)) {
+    fn any_split_of_the_output_gives_the_same_run(cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12)) {
         let whole = transcript();
         let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(whole.len())).collect();
         places.sort_unstable();
@@ -72,7 +72,7 @@ proptest! {
     }
 
     #[test]
-    fn there_is_one_end_whatever_comes(
+    fn any_input_gives_exactly_one_ending(
         lines in prop::collection::vec(prop::sample::select(lines()), 0..20),
         cancel in prop::option::of(0_usize..20),
     ) {
@@ -87,7 +87,7 @@ proptest! {
         }
         run.0.on_exit(&Exit::default());
         heard.extend(run.heard());
-        let ends = |heard: &Heard| matches!(heard, Heard::Ended(_) | Heard::Failed(_));
+        let ends = |heard: &ChildEvent| matches!(heard, ChildEvent::Ended(_) | ChildEvent::Failed(_));
         prop_assert_eq!(heard.iter().filter(|heard| ends(heard)).count(), 1);
         prop_assert!(heard.last().is_some_and(ends));
     }

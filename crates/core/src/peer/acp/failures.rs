@@ -6,7 +6,7 @@ use crate::{
     error::{ErrorCode, TurnError},
     peer::child::Exit,
     peer::cli::{failure, plain::one_line},
-    peer::{Failure, Remedy},
+    peer::{PeerFailure, Remedy},
     redact,
 };
 
@@ -21,7 +21,7 @@ const NOT_FOUND: i64 = -32002;
 const SHOWN: usize = 300;
 
 /// The agent answered a request with an error.
-pub(super) fn rpc(error: &RpcError) -> Failure {
+pub(super) fn rpc(error: &RpcError) -> PeerFailure {
     classified(&error.words, false).unwrap_or_else(|| {
         let text = format!("cursor-agent said: {}.", shown(error));
         made(ErrorCode::UpstreamError, text, Remedy::None)
@@ -30,7 +30,7 @@ pub(super) fn rpc(error: &RpcError) -> Failure {
 
 /// Whether the agent wants somebody to sign in first.
 pub(super) fn demands_sign_in(error: &RpcError) -> bool {
-    let says = |failure: Failure| failure.error.code == ErrorCode::NotAuthenticated;
+    let says = |failure: PeerFailure| failure.error.code == ErrorCode::NotAuthenticated;
     match error.code {
         NOT_SIGNED_IN => true,
         AUTH_REQUIRED if error.words.is_empty() => true,
@@ -38,11 +38,11 @@ pub(super) fn demands_sign_in(error: &RpcError) -> bool {
     }
 }
 
-pub(super) fn not_signed_in(error: &RpcError) -> Failure {
+pub(super) fn not_signed_in(error: &RpcError) -> PeerFailure {
     sign_in(&shown(error))
 }
 
-fn sign_in(said: &str) -> Failure {
+fn sign_in(said: &str) -> PeerFailure {
     let text = format!("cursor-agent is not signed in: {said}. Run `ibeam login --backend acp`.");
     made(ErrorCode::NotAuthenticated, text, Remedy::None)
 }
@@ -56,7 +56,7 @@ pub(super) fn is_lost(error: &RpcError) -> bool {
 
 /// A conversation could not be opened again. Whatever the reason is: unless the account or
 /// the network is at fault, a new one helps.
-pub(super) fn lost(error: &RpcError) -> Failure {
+pub(super) fn lost(error: &RpcError) -> PeerFailure {
     if !is_lost(error)
         && let Some(failure) = classified(&error.words, true)
     {
@@ -67,14 +67,14 @@ pub(super) fn lost(error: &RpcError) -> Failure {
     made(ErrorCode::UpstreamError, text, Remedy::FreshConversation)
 }
 
-pub(super) fn cannot_load() -> Failure {
+pub(super) fn cannot_load() -> PeerFailure {
     let text = "This version of cursor-agent cannot resume a conversation over ACP.";
     made(ErrorCode::UpstreamError, text, Remedy::FreshConversation)
 }
 
 /// The child is gone before its answer was complete. `passing` is what helps when it does not
 /// say why.
-pub(super) fn gone(exit: &Exit, resumed: bool, passing: Remedy) -> Failure {
+pub(super) fn gone(exit: &Exit, resumed: bool, passing: Remedy) -> PeerFailure {
     classified(&exit.stderr, resumed).unwrap_or_else(|| {
         let how = match exit.code {
             Some(code) => format!("cursor-agent exited with code {code}"),
@@ -89,14 +89,14 @@ pub(super) fn gone(exit: &Exit, resumed: bool, passing: Remedy) -> Failure {
     })
 }
 
-pub(super) fn no_images() -> Failure {
+pub(super) fn no_images() -> PeerFailure {
     let text = "This version of cursor-agent does not accept images over \
                 ACP. Update it, or use the \
                 backend `agent`.";
     made(ErrorCode::UnsupportedParameter, text, Remedy::None)
 }
 
-pub(super) fn other_protocol(version: u64) -> Failure {
+pub(super) fn other_protocol(version: u64) -> PeerFailure {
     let text = format!(
         "cursor-agent uses version {version} of ACP, and ibeam uses version {}. Update the older \
          of the two, or use the backend `cli`.",
@@ -105,33 +105,33 @@ pub(super) fn other_protocol(version: u64) -> Failure {
     made(ErrorCode::UpstreamError, text, Remedy::None)
 }
 
-pub(super) fn no_session() -> Failure {
+pub(super) fn no_session() -> PeerFailure {
     let text = "cursor-agent opened a session without an id.";
     made(ErrorCode::UpstreamError, text, Remedy::Retry)
 }
 
 /// A conversation that was lost on the way ends like this.
-pub(super) fn empty() -> Failure {
+pub(super) fn empty() -> PeerFailure {
     let text = "cursor-agent returned an empty answer. Try again.";
     made(ErrorCode::UpstreamError, text, Remedy::FreshConversation)
 }
 
-pub(super) fn refused() -> Failure {
+pub(super) fn refused() -> PeerFailure {
     let text = "The model refused to answer this.";
     made(ErrorCode::PolicyDenied, text, Remedy::None)
 }
 
-pub(super) fn too_many_requests() -> Failure {
+pub(super) fn too_many_requests() -> PeerFailure {
     let text = "cursor-agent stopped: the turn reached its limit of model requests.";
     made(ErrorCode::UpstreamError, text, Remedy::None)
 }
 
-pub(super) fn cancelled() -> Failure {
+pub(super) fn cancelled() -> PeerFailure {
     made(ErrorCode::Cancelled, "The request was cancelled.", Remedy::None)
 }
 
 /// By the words, if they are known.
-fn classified(words: &str, resumed: bool) -> Option<Failure> {
+fn classified(words: &str, resumed: bool) -> Option<PeerFailure> {
     let lines = failure::words(words);
     let failure = failure::classify(&lines, resumed)?;
     if failure.error.code == ErrorCode::NotAuthenticated {
@@ -157,8 +157,8 @@ fn made(
     code: ErrorCode,
     text: impl Into<std::borrow::Cow<'static, str>>,
     remedy: Remedy,
-) -> Failure {
-    Failure { error: TurnError::new(code, text), remedy }
+) -> PeerFailure {
+    PeerFailure { error: TurnError::new(code, text), remedy }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ fn error(code: i64, words: &str) -> RpcError {
 }
 
 #[test]
-fn when_somebody_has_to_sign_in() {
+fn errors_that_require_a_sign_in() {
     for (code, words, demands) in [
         (-32001, "", true),
         (-32000, "", true),
@@ -19,7 +19,7 @@ fn when_somebody_has_to_sign_in() {
 }
 
 #[test]
-fn words_are_passed_on_without_secrets() {
+fn error_message_is_passed_on_without_secrets() {
     let failure = rpc(&error(7, "it broke with Authorization: Bearer abcdefghijklmnopqrstuvwxyz."));
     let message = failure.error.message;
     assert!(message.contains("it broke") && !message.contains("abcdefghijkl"), "{message}");
@@ -29,7 +29,7 @@ fn words_are_passed_on_without_secrets() {
 }
 
 #[test]
-fn an_end_says_how() {
+fn exit_message_names_the_cause() {
     let signal = gone(&Exit::default(), false, Remedy::Retry);
     assert!(signal.error.message.contains("killed by a signal"), "{}", signal.error.message);
     let said = Exit { code: Some(3), stderr: "(node:1) Warning\nboom\n".to_owned() };

@@ -7,7 +7,7 @@ use super::say::PROTOCOL;
 use crate::{
     codec::jsonrpc::{read, text},
     model::Usage,
-    peer::child::Tokens,
+    peer::child::ReportedTokens,
 };
 
 /// The way to sign in when the agent names none.
@@ -110,12 +110,12 @@ pub(super) fn session_name(answer: Option<&RawValue>) -> Option<String> {
 
 /// The answer to a prompt.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Ending {
+pub(super) struct PromptEnding {
     pub(super) reason: Option<String>,
     pub(super) usage: Option<Usage>,
 }
 
-impl Ending {
+impl PromptEnding {
     pub(super) fn read(answer: Option<&RawValue>) -> Self {
         #[derive(Default, Deserialize)]
         #[serde(default, rename_all = "camelCase")]
@@ -135,7 +135,8 @@ impl Ending {
         }
         let ended: Ended<'_> = read(answer).unwrap_or_default();
         let meta: Meta<'_> = read(ended.meta).unwrap_or_default();
-        let usage = ended.usage.or(meta.usage).and_then(|raw| read::<Tokens>(Some(raw))?.usage());
+        let usage =
+            ended.usage.or(meta.usage).and_then(|raw| read::<ReportedTokens>(Some(raw))?.usage());
         Self { reason: text(ended.stop_reason), usage }
     }
 }

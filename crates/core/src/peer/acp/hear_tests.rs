@@ -7,7 +7,7 @@ fn raw(value: &Value) -> Box<RawValue> {
 }
 
 #[test]
-fn what_the_agent_can_do() {
+fn capabilities_are_read_from_initialize() {
     let full = raw(&json!({
         "protocolVersion": 1,
         "agentCapabilities": {
@@ -35,7 +35,7 @@ fn what_the_agent_can_do() {
 }
 
 #[test]
-fn a_session_needs_a_name() {
+fn session_without_an_id_is_refused() {
     let name = |value: Value| session_name(Some(&raw(&value)));
     assert_eq!(name(json!({"sessionId": "s"})), Some("s".to_owned()));
     for value in [json!({"sessionId": ""}), json!({"sessionId": 1}), json!({}), json!(null)] {
@@ -44,11 +44,11 @@ fn a_session_needs_a_name() {
 }
 
 #[test]
-fn usage_is_only_what_is_told() {
-    let read = |value: Value| Ending::read(Some(&raw(&value)));
+fn usage_is_read_from_reported_numbers_only() {
+    let read = |value: Value| PromptEnding::read(Some(&raw(&value)));
     assert_eq!(read(json!({"stopReason": "end_turn"})).usage, None);
-    assert_eq!(read(json!({"usage": {"totalTokens": 7}})), Ending::default());
-    assert_eq!(read(json!({"usage": "many"})), Ending::default());
+    assert_eq!(read(json!({"usage": {"totalTokens": 7}})), PromptEnding::default());
+    assert_eq!(read(json!({"usage": "many"})), PromptEnding::default());
     // The cached part may have been left out of the prompt, and thoughts are of the output.
     let usage =
         json!({"inputTokens": 3, "outputTokens": 2, "cachedReadTokens": 100, "thoughtTokens": 9});

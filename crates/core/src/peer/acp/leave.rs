@@ -6,39 +6,42 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    calls::{Calls, Fields},
-    say::{Choice, NoAnswer, NoPlan, Nothing, Permission},
+    calls::{AcpCalls, Fields},
+    say::{NoAnswer, NoPlan, Nothing, Permission, PermissionOutcome},
 };
-use crate::codec::jsonrpc::{self, Id, METHOD_NOT_FOUND, read, text};
+use crate::codec::jsonrpc::{self, METHOD_NOT_FOUND, RpcId, read, text};
 
 /// What the agent may do without being asked again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Policy {
+pub struct ToolPolicy {
     /// Its own tools, which read and change the machine it runs on. The tools that are
     /// hosted for it are always allowed: they only reach the client.
     pub own_tools: bool,
 }
 
 /// The answer to a request of the agent's, and whether we knew it.
-pub(super) struct Reply {
+pub(super) struct AgentReply {
     pub(super) line: Bytes,
     pub(super) known: bool,
 }
 
 pub(super) fn reply(
-    policy: Policy,
+    policy: ToolPolicy,
     cancelled: bool,
-    calls: &Calls,
-    id: &Id,
+    calls: &AcpCalls,
+    id: &RpcId,
     method: &str,
     params: Option<&RawValue>,
-) -> Reply {
-    let known = |line| Reply { line, known: true };
+) -> AgentReply {
+    let known = |line| AgentReply { line, known: true };
     match method {
         "session/request_permission" => {
             let request: Request<'_> = read(params).unwrap_or_default();
-            let outcome =
-                if cancelled { Choice::Cancelled } else { choose(policy, calls, &request) };
+            let outcome = if cancelled {
+                PermissionOutcome::Cancelled
+            } else {
+                choose(policy, calls, &request)
+            };
             known(jsonrpc::result(id, &Permission { outcome }))
         }
         "cursor/ask_question" => known(jsonrpc::result(id, &NoAnswer::new())),
@@ -47,7 +50,7 @@ pub(super) fn reply(
         _ => {
             let shown: String = method.chars().take(100).collect();
             let why = format!("ibeam does not support the method `{shown}`");
-            Reply { line: jsonrpc::error(id, METHOD_NOT_FOUND, &why), known: false }
+            AgentReply { line: jsonrpc::error(id, METHOD_NOT_FOUND, &why), known: false }
         }
     }
 }
@@ -72,7 +75,7 @@ struct Offer<'a> {
 
 /// The request often tells only the id of the call; who is called was said before. A title
 /// proves nothing: the model wrote it.
-fn choose(policy: Policy, calls: &Calls, request: &Request<'_>) -> Choice {
+fn choose(policy: ToolPolicy, calls: &AcpCalls, request: &Request<'_>) -> PermissionOutcome {
     let hosted = Fields::read(request.tool_call).is_hosted()
         || Fields::id(request.tool_call).is_some_and(|id| calls.is_hosted(&id));
     let wanted: &[&str] = if hosted || policy.own_tools {
@@ -86,7 +89,7 @@ fn choose(policy: Policy, calls: &Calls, request: &Request<'_>) -> Choice {
     wanted
         .iter()
         .find_map(|wanted| offers.iter().find_map(|offer| offer.named(wanted)))
-        .map_or(Choice::Cancelled, |option_id| Choice::Selected { option_id })
+        .map_or(PermissionOutcome::Cancelled, |option_id| PermissionOutcome::Selected { option_id })
 }
 
 impl Offer<'_> {

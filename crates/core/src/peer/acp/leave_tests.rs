@@ -15,10 +15,10 @@ fn all() -> Value {
     ])
 }
 
-fn asked(own_tools: bool, calls: &Calls, call: &Value, options: &Value) -> Value {
+fn asked(own_tools: bool, calls: &AcpCalls, call: &Value, options: &Value) -> Value {
     let params = raw(&json!({"sessionId": "s", "toolCall": call, "options": options}));
-    let id = Id::Text("7".to_owned());
-    let policy = Policy { own_tools };
+    let id = RpcId::Text("7".to_owned());
+    let policy = ToolPolicy { own_tools };
     let reply = reply(policy, false, calls, &id, "session/request_permission", Some(&params));
     assert!(reply.known);
     let answer: Value = serde_json::from_slice(&reply.line).unwrap();
@@ -36,8 +36,8 @@ const FOREIGN: &str =
     r#"{"toolCallId":"f","rawInput":{"providerIdentifier":"files","toolName":"x","args":{}}}"#;
 
 #[test]
-fn who_may_do_what() {
-    let calls = Calls::default();
+fn permission_depends_on_tool_and_policy() {
+    let calls = AcpCalls::default();
     let hosted: Value = serde_json::from_str(HOSTED).unwrap();
     let foreign: Value = serde_json::from_str(FOREIGN).unwrap();
     let kind = |kind: &str| json!({"toolCallId": "k", "kind": kind, "rawInput": {"x": 1}});
@@ -64,8 +64,8 @@ fn who_may_do_what() {
 }
 
 #[test]
-fn a_call_is_known_by_what_was_said_of_it_before() {
-    let mut calls = Calls::default();
+fn permission_uses_what_earlier_updates_said() {
+    let mut calls = AcpCalls::default();
     calls.begin(&raw(&serde_json::from_str(HOSTED).unwrap()));
     calls.begin(&raw(&serde_json::from_str(FOREIGN).unwrap()));
     let by_id = |id: &str| json!({"toolCallId": id, "title": "MCP: tool"});
@@ -75,8 +75,8 @@ fn a_call_is_known_by_what_was_said_of_it_before() {
 }
 
 #[test]
-fn what_is_offered_decides_how_it_is_said() {
-    let calls = Calls::default();
+fn permission_answer_uses_an_offered_option() {
+    let calls = AcpCalls::default();
     let hosted: Value = serde_json::from_str(HOSTED).unwrap();
     let own = json!({"toolCallId": "k", "kind": "execute"});
     let cancelled = json!({"outcome": "cancelled"});
@@ -92,12 +92,12 @@ fn what_is_offered_decides_how_it_is_said() {
 }
 
 #[test]
-fn nothing_is_allowed_once_it_is_cancelled() {
+fn permissions_are_refused_after_a_cancel() {
     let params = raw(&json!({"toolCall": {}, "options": all()}));
-    let id = Id::Number(1.into());
-    let policy = Policy { own_tools: true };
+    let id = RpcId::Number(1.into());
+    let policy = ToolPolicy { own_tools: true };
     let method = "session/request_permission";
-    let reply = reply(policy, true, &Calls::default(), &id, method, Some(&params));
+    let reply = reply(policy, true, &AcpCalls::default(), &id, method, Some(&params));
     let answer: Value = serde_json::from_slice(&reply.line).unwrap();
     assert_eq!(answer["result"], json!({"outcome": {"outcome": "cancelled"}}));
 }

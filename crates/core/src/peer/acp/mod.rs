@@ -14,7 +14,7 @@
 //! may only be gone on with where that one is still hosted.
 //!
 //! What this does *not* do: switch the mode. In `ask` mode the hosted tools may be missing;
-//! what the agent shall not do to the machine is refused when it asks ([`Policy`]).
+//! what the agent shall not do to the machine is refused when it asks ([`ToolPolicy`]).
 
 mod calls;
 mod failures;
@@ -24,5 +24,5 @@ mod models;
 mod say;
 mod speaker;
 
-pub use leave::Policy;
-pub use speaker::Speaker;
+pub use leave::ToolPolicy;
+pub use speaker::AcpSpeaker;

@@ -18,7 +18,7 @@ const MODELS: usize = 2000;
 
 /// The models of a session, as its opening told them.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Offer {
+pub(super) struct ModelOffer {
     /// The option that sets it.
     pub(super) option: String,
     ids: Vec<String>,
@@ -27,13 +27,13 @@ pub(super) struct Offer {
 
 /// What is to be done so that the wanted model answers.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Choice {
+pub(super) enum ModelChoice {
     /// It is the one already, or nobody says which there are.
     Stay,
     Set(String),
 }
 
-impl Offer {
+impl ModelOffer {
     /// Reads the answer to `session/new` or `session/load`. The newer builds list the
     /// models as an option, the older ones by themselves, some do both.
     pub(super) fn read(opened: Option<&RawValue>) -> Self {
@@ -62,9 +62,9 @@ impl Offer {
 
     /// # Errors
     /// The wanted model is not among those that there are.
-    pub(super) fn choose(&self, wanted: &str) -> Result<Choice, TurnError> {
+    pub(super) fn choose(&self, wanted: &str) -> Result<ModelChoice, TurnError> {
         if wanted.is_empty() || self.ids.is_empty() {
-            return Ok(Choice::Stay);
+            return Ok(ModelChoice::Stay);
         }
         // The current one first, so that it stays where another fits no better.
         let current = self.current.iter().filter(|current| self.ids.contains(*current));
@@ -76,10 +76,10 @@ impl Offer {
             }
         }
         match best {
-            Some((_, id)) if self.current.as_ref() == Some(id) => Ok(Choice::Stay),
-            Some((_, id)) => Ok(Choice::Set(id.clone())),
+            Some((_, id)) if self.current.as_ref() == Some(id) => Ok(ModelChoice::Stay),
+            Some((_, id)) => Ok(ModelChoice::Set(id.clone())),
             // Whoever lists no such thing chooses by itself when nothing is set.
-            None if [AUTO_NAME, AUTO_WIRE_ID].contains(&wanted) => Ok(Choice::Stay),
+            None if [AUTO_NAME, AUTO_WIRE_ID].contains(&wanted) => Ok(ModelChoice::Stay),
             None => Err(self.not_found(wanted)),
         }
     }

@@ -76,11 +76,11 @@ pub(super) struct OpenSession<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) session_id: Option<&'a str>,
     pub(super) cwd: &'a str,
-    pub(super) mcp_servers: Vec<McpServer<'a>>,
+    pub(super) mcp_servers: Vec<HostServer<'a>>,
 }
 
 #[derive(Serialize)]
-pub(super) struct McpServer<'a> {
+pub(super) struct HostServer<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     name: &'static str,
@@ -94,7 +94,7 @@ struct Header {
     value: String,
 }
 
-impl<'a> McpServer<'a> {
+impl<'a> HostServer<'a> {
     pub(super) fn hosted(host: &'a HostAddress) -> Self {
         let value = format!("Bearer {}", host.bearer.expose_secret());
         Self {
@@ -116,14 +116,14 @@ pub(super) struct SetOption<'a> {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Ask<'a> {
+pub(super) struct PromptParams<'a> {
     session_id: &'a str,
-    prompt: Vec<Block<'a>>,
+    prompt: Vec<PromptBlock<'a>>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "lowercase", rename_all_fields = "camelCase")]
-enum Block<'a> {
+enum PromptBlock<'a> {
     Text {
         text: &'a str,
     },
@@ -134,13 +134,13 @@ enum Block<'a> {
     },
 }
 
-impl<'a> Ask<'a> {
+impl<'a> PromptParams<'a> {
     pub(super) fn new(session_id: &'a str, prompt: &'a Prompt) -> Self {
         let pictures =
             prompt.images.iter().map(|Image { source: ImageSource::Inline { mime, data } }| {
-                Block::Image { mime_type: mime, data }
+                PromptBlock::Image { mime_type: mime, data }
             });
-        let text = std::iter::once(Block::Text { text: &prompt.text });
+        let text = std::iter::once(PromptBlock::Text { text: &prompt.text });
         Self { session_id, prompt: text.chain(pictures).collect() }
     }
 }
@@ -163,12 +163,12 @@ pub(super) struct Nothing {}
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Permission {
-    pub(super) outcome: Choice,
+    pub(super) outcome: PermissionOutcome,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "lowercase", rename_all_fields = "camelCase")]
-pub(super) enum Choice {
+pub(super) enum PermissionOutcome {
     Selected { option_id: String },
     Cancelled,
 }
@@ -176,7 +176,7 @@ pub(super) enum Choice {
 /// There is nobody to answer a question. Builds read the outcome, or only the answers.
 #[derive(Debug, Serialize)]
 pub(super) struct NoAnswer {
-    outcome: Outcome,
+    outcome: NoUserOutcome,
     answers: [&'static str; 0],
 }
 
@@ -184,12 +184,12 @@ pub(super) struct NoAnswer {
 /// approved.
 #[derive(Debug, Serialize)]
 pub(super) struct NoPlan {
-    outcome: Outcome,
+    outcome: NoUserOutcome,
     approved: bool,
 }
 
 #[derive(Debug, Serialize)]
-struct Outcome {
+struct NoUserOutcome {
     outcome: &'static str,
     reason: &'static str,
 }
@@ -198,13 +198,13 @@ impl NoAnswer {
     pub(super) fn new() -> Self {
         let reason = "No user is present: continue with the most likely meaning, and \
                       ask in the answer.";
-        Self { outcome: Outcome { outcome: "skipped", reason }, answers: [] }
+        Self { outcome: NoUserOutcome { outcome: "skipped", reason }, answers: [] }
     }
 }
 
 impl NoPlan {
     pub(super) fn new() -> Self {
         let reason = "No user is present to review a plan: answer in words.";
-        Self { outcome: Outcome { outcome: "rejected", reason }, approved: false }
+        Self { outcome: NoUserOutcome { outcome: "rejected", reason }, approved: false }
     }
 }

@@ -7,32 +7,32 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{
-    calls::Calls,
+    calls::AcpCalls,
     failures,
-    hear::{Agent, Ending, session_name},
-    leave::{self, Policy},
-    models::{Choice, MODEL, Offer},
+    hear::{Agent, PromptEnding, session_name},
+    leave::{self, ToolPolicy},
+    models::{MODEL, ModelChoice, ModelOffer},
     say,
 };
 use crate::{
     codec::{
-        jsonrpc::{self, Id, METHOD_NOT_FOUND, Message, RpcError, read, text},
+        jsonrpc::{self, METHOD_NOT_FOUND, RpcError, RpcId, RpcMessage, read, text},
         ndjson::Lines,
     },
     model::FinishReason,
-    peer::child::{self, Ask, Exit, Heard, Ready, ToChild},
-    peer::{Failure, Remedy},
+    peer::child::{self, ChildEvent, ChildRequest, Exit, Ready, ToChild},
+    peer::{PeerFailure, Remedy},
 };
 
 /// One run over ACP.
 #[derive(Default)]
-pub struct Speaker {
-    policy: Policy,
+pub struct AcpSpeaker {
+    policy: ToolPolicy,
     lines: Lines,
-    state: State,
+    state: AcpState,
     /// The number of our newest request.
     last_id: u64,
-    ask: Ask,
+    ask: ChildRequest,
     ready: Ready,
     agent: Agent,
     /// The conversation that is open.
@@ -41,24 +41,24 @@ pub struct Speaker {
     cancelled: bool,
     /// Words were heard, or of a deed.
     answered: bool,
-    calls: Calls,
+    calls: AcpCalls,
     out: VecDeque<ToChild>,
-    heard: VecDeque<Heard>,
+    heard: VecDeque<ChildEvent>,
     unknown: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum AcpState {
     /// Not begun.
     #[default]
     Idle,
     /// Our newest request has no answer yet.
-    Waits(Step),
+    Waits(AcpStep),
     Over,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum AcpStep {
     Greet,
     SignIn,
     New,
@@ -70,44 +70,44 @@ enum Step {
     Prompt,
 }
 
-impl Speaker {
+impl AcpSpeaker {
     #[must_use]
-    pub fn new(policy: Policy) -> Self {
+    pub fn new(policy: ToolPolicy) -> Self {
         Self { policy, ..Self::default() }
     }
 
     // === saying ===
 
-    fn request(&mut self, step: Step, method: &str, params: &impl Serialize) {
+    fn request(&mut self, step: AcpStep, method: &str, params: &impl Serialize) {
         self.last_id += 1;
-        self.state = State::Waits(step);
+        self.state = AcpState::Waits(step);
         self.out.push_back(ToChild::Input(jsonrpc::request(self.last_id, method, params)));
     }
 
     fn open(&mut self) {
         if !self.ask.prompt.images.is_empty() && !self.agent.images {
-            return self.release(Heard::Failed(failures::no_images()));
+            return self.release(ChildEvent::Failed(failures::no_images()));
         }
         match self.ask.resume.clone() {
-            None => self.open_session(Step::New, None),
+            None => self.open_session(AcpStep::New, None),
             Some(name) if self.ready.session.as_ref() == Some(&name) => {
                 self.opened(name);
                 self.set_unlisted();
             }
             Some(_) if !self.agent.loads => {
-                self.release(Heard::Failed(failures::cannot_load()));
+                self.release(ChildEvent::Failed(failures::cannot_load()));
             }
-            Some(name) => self.open_session(Step::Load, Some(&name)),
+            Some(name) => self.open_session(AcpStep::Load, Some(&name)),
         }
     }
 
-    fn open_session(&mut self, step: Step, name: Option<&str>) {
+    fn open_session(&mut self, step: AcpStep, name: Option<&str>) {
         let ready = std::mem::take(&mut self.ready);
         let host = ready.host.as_ref().filter(|_| self.agent.http_servers);
         let params = say::OpenSession {
             session_id: name,
             cwd: &ready.workspace,
-            mcp_servers: host.map(say::McpServer::hosted).into_iter().collect(),
+            mcp_servers: host.map(say::HostServer::hosted).into_iter().collect(),
         };
         let method = if name.is_some() { "session/load" } else { "session/new" };
         self.request(step, method, &params);
@@ -116,7 +116,7 @@ impl Speaker {
 
     fn opened(&mut self, name: String) {
         if self.session.as_ref() != Some(&name) {
-            self.heard.push_back(Heard::Session(name.clone()));
+            self.heard.push_back(ChildEvent::Session(name.clone()));
         }
         self.session = Some(name);
     }
@@ -127,24 +127,24 @@ impl Speaker {
         if model.is_empty() {
             self.prompt();
         } else {
-            self.set_model(MODEL, &model, Step::Choose { listed: false });
+            self.set_model(MODEL, &model, AcpStep::Choose { listed: false });
         }
     }
 
     fn choose(&mut self, opened: Option<&RawValue>) {
-        let offer = Offer::read(opened);
+        let offer = ModelOffer::read(opened);
         match offer.choose(&self.ask.model) {
-            Ok(Choice::Stay) => self.prompt(),
-            Ok(Choice::Set(model)) => {
-                self.set_model(&offer.option, &model, Step::Choose { listed: true });
+            Ok(ModelChoice::Stay) => self.prompt(),
+            Ok(ModelChoice::Set(model)) => {
+                self.set_model(&offer.option, &model, AcpStep::Choose { listed: true });
             }
             Err(error) => {
-                self.release(Heard::Failed(Failure { error, remedy: Remedy::None }));
+                self.release(ChildEvent::Failed(PeerFailure { error, remedy: Remedy::None }));
             }
         }
     }
 
-    fn set_model(&mut self, option: &str, model: &str, step: Step) {
+    fn set_model(&mut self, option: &str, model: &str, step: AcpStep) {
         let session = self.session.clone().unwrap_or_default();
         let params = say::SetOption { session_id: &session, config_id: option, value: model };
         self.request(step, "session/set_config_option", &params);
@@ -154,26 +154,26 @@ impl Speaker {
         let session = self.session.clone().unwrap_or_default();
         // Told once: it may be large.
         let prompt = std::mem::take(&mut self.ask.prompt);
-        let params = say::Ask::new(&session, &prompt);
-        self.request(Step::Prompt, "session/prompt", &params);
+        let params = say::PromptParams::new(&session, &prompt);
+        self.request(AcpStep::Prompt, "session/prompt", &params);
     }
 
     // === ending ===
 
-    fn end(&mut self, last: Heard) {
-        if self.state != State::Over {
-            self.state = State::Over;
+    fn end(&mut self, last: ChildEvent) {
+        if self.state != AcpState::Over {
+            self.state = AcpState::Over;
             self.heard.push_back(last);
         }
     }
 
-    fn fail(&mut self, failure: Failure) {
-        self.end(Heard::Failed(failure));
+    fn fail(&mut self, failure: PeerFailure) {
+        self.end(ChildEvent::Failed(failure));
     }
 
     /// An end that leaves the child in order.
-    fn release(&mut self, last: Heard) {
-        if self.state != State::Over {
+    fn release(&mut self, last: ChildEvent) {
+        if self.state != AcpState::Over {
             self.end(last);
             self.out.push_back(ToChild::Release);
         }
@@ -181,33 +181,33 @@ impl Speaker {
 
     /// Nothing of the question was told yet to a conversation that was to be gone on with.
     fn is_untold(&self) -> bool {
-        self.ask.resume.is_some() && self.state != State::Waits(Step::Prompt)
+        self.ask.resume.is_some() && self.state != AcpState::Waits(AcpStep::Prompt)
     }
 
     // === hearing ===
 
     fn line(&mut self, line: &[u8]) {
-        if self.state == State::Over {
+        if self.state == AcpState::Over {
             return;
         }
         match jsonrpc::parse(line) {
-            Some(Message::Request { id, method, params }) => {
+            Some(RpcMessage::Request { id, method, params }) => {
                 self.on_request(&id, &method, params);
             }
-            Some(Message::Notification { method, params }) => {
+            Some(RpcMessage::Notification { method, params }) => {
                 self.on_notification(&method, params);
             }
-            Some(Message::Response { id, outcome }) => self.on_response(id.as_ref(), outcome),
+            Some(RpcMessage::Response { id, outcome }) => self.on_response(id.as_ref(), outcome),
             None => self.unknown += 1,
         }
     }
 
-    fn on_request(&mut self, id: &Id, method: &str, params: Option<&RawValue>) {
+    fn on_request(&mut self, id: &RpcId, method: &str, params: Option<&RawValue>) {
         let Self { policy, cancelled, calls, .. } = &*self;
         let reply = leave::reply(*policy, *cancelled, calls, id, method, params);
         self.unknown += u64::from(!reply.known);
         self.out.push_back(ToChild::Input(reply.line));
-        self.hear(Heard::Alive);
+        self.hear(ChildEvent::Alive);
     }
 
     fn on_notification(&mut self, method: &str, params: Option<&RawValue>) {
@@ -216,25 +216,27 @@ impl Speaker {
                 let heard = self.update(params);
                 self.hear(heard);
             }
-            "cursor/update_todos" | "cursor/task" => self.hear(Heard::Alive),
+            "cursor/update_todos" | "cursor/task" => self.hear(ChildEvent::Alive),
             _ => {
                 self.unknown += 1;
-                self.hear(Heard::Alive);
+                self.hear(ChildEvent::Alive);
             }
         }
     }
 
     /// Notes what counts as an answer. One sign of life is as good as many.
-    fn hear(&mut self, heard: Heard) {
+    fn hear(&mut self, heard: ChildEvent) {
         match &heard {
-            Heard::Alive if self.heard.back() == Some(&Heard::Alive) => return,
-            Heard::Text(_) | Heard::Did(_) | Heard::Announced => self.answered = true,
+            ChildEvent::Alive if self.heard.back() == Some(&ChildEvent::Alive) => return,
+            ChildEvent::Text(_) | ChildEvent::Did(_) | ChildEvent::Announced => {
+                self.answered = true
+            }
             _ => {}
         }
         self.heard.push_back(heard);
     }
 
-    fn update(&mut self, params: Option<&RawValue>) -> Heard {
+    fn update(&mut self, params: Option<&RawValue>) -> ChildEvent {
         #[derive(Default, Deserialize)]
         #[serde(default, rename_all = "camelCase")]
         struct Notified<'a> {
@@ -254,14 +256,14 @@ impl Speaker {
         let notified: Notified<'_> = read(params).unwrap_or_default();
         // An agent below this one speaks under a name of its own.
         let other = text(notified.session_id).is_some_and(|name| self.session != Some(name));
-        if other || self.cancelled || self.state != State::Waits(Step::Prompt) {
-            return Heard::Alive;
+        if other || self.cancelled || self.state != AcpState::Waits(AcpStep::Prompt) {
+            return ChildEvent::Alive;
         }
         let update: Update<'_> = read(notified.update).unwrap_or_default();
         let kind = text(update.session_update).unwrap_or_default();
         match (kind.as_str(), notified.update) {
-            ("agent_message_chunk", _) => self.words(update.content, Heard::Text),
-            ("agent_thought_chunk", _) => self.words(update.content, Heard::Thought),
+            ("agent_message_chunk", _) => self.words(update.content, ChildEvent::Text),
+            ("agent_thought_chunk", _) => self.words(update.content, ChildEvent::Thought),
             ("tool_call", Some(raw)) => self.calls.begin(raw),
             ("tool_call_update", Some(raw)) => self.calls.update(raw),
             (
@@ -273,15 +275,15 @@ impl Speaker {
                 | "config_option_update"
                 | "usage_update",
                 _,
-            ) => Heard::Alive,
+            ) => ChildEvent::Alive,
             _ => {
                 self.unknown += 1;
-                Heard::Alive
+                ChildEvent::Alive
             }
         }
     }
 
-    fn words(&mut self, content: Option<&RawValue>, heard: fn(String) -> Heard) -> Heard {
+    fn words(&mut self, content: Option<&RawValue>, heard: fn(String) -> ChildEvent) -> ChildEvent {
         #[derive(Default, Deserialize)]
         #[serde(default)]
         struct Content<'a> {
@@ -290,17 +292,17 @@ impl Speaker {
         }
         let content: Content<'_> = read(content).unwrap_or_default();
         match text(content.text) {
-            Some(text) if text.is_empty() => Heard::Alive,
+            Some(text) if text.is_empty() => ChildEvent::Alive,
             Some(text) => heard(text),
             None => {
                 self.unknown += 1;
-                Heard::Alive
+                ChildEvent::Alive
             }
         }
     }
 
-    fn on_response(&mut self, id: Option<&Id>, outcome: Result<Option<&RawValue>, RpcError>) {
-        let State::Waits(step) = self.state else { return };
+    fn on_response(&mut self, id: Option<&RpcId>, outcome: Result<Option<&RawValue>, RpcError>) {
+        let AcpState::Waits(step) = self.state else { return };
         // Without an id it can only be the one request that waits.
         if id.is_some_and(|id| !id.is(self.last_id)) {
             self.unknown += 1;
@@ -312,9 +314,9 @@ impl Speaker {
         }
     }
 
-    fn on_result(&mut self, step: Step, result: Option<&RawValue>) {
+    fn on_result(&mut self, step: AcpStep, result: Option<&RawValue>) {
         match step {
-            Step::Greet => {
+            AcpStep::Greet => {
                 self.agent = Agent::read(result);
                 if self.agent.protocol == say::PROTOCOL {
                     self.open();
@@ -322,28 +324,28 @@ impl Speaker {
                     self.fail(failures::other_protocol(self.agent.protocol));
                 }
             }
-            Step::SignIn => {
+            AcpStep::SignIn => {
                 self.signed_in = true;
                 self.open();
             }
-            Step::New => match session_name(result) {
+            AcpStep::New => match session_name(result) {
                 Some(name) => {
                     self.opened(name);
                     self.choose(result);
                 }
                 None => self.fail(failures::no_session()),
             },
-            Step::Load => {
+            AcpStep::Load => {
                 let name = self.ask.resume.clone().unwrap_or_default();
                 self.opened(name);
                 self.choose(result);
             }
-            Step::Choose { .. } => self.prompt(),
-            Step::Prompt => self.on_ending(&Ending::read(result)),
+            AcpStep::Choose { .. } => self.prompt(),
+            AcpStep::Prompt => self.on_ending(&PromptEnding::read(result)),
         }
     }
 
-    fn on_ending(&mut self, ending: &Ending) {
+    fn on_ending(&mut self, ending: &PromptEnding) {
         let stop = match ending.reason.as_deref() {
             Some("end_turn") => Ok(FinishReason::Stop),
             Some("max_tokens") => Ok(FinishReason::Length),
@@ -356,56 +358,56 @@ impl Speaker {
             }
         };
         let last = match stop {
-            _ if self.cancelled => Heard::Failed(failures::cancelled()),
-            Ok(FinishReason::Stop) if !self.answered => Heard::Failed(failures::empty()),
-            Ok(reason) => Heard::Ended(reason),
-            Err(failure) => Heard::Failed(failure),
+            _ if self.cancelled => ChildEvent::Failed(failures::cancelled()),
+            Ok(FinishReason::Stop) if !self.answered => ChildEvent::Failed(failures::empty()),
+            Ok(reason) => ChildEvent::Ended(reason),
+            Err(failure) => ChildEvent::Failed(failure),
         };
         if let Some(usage) = ending.usage {
-            self.hear(Heard::Usage(usage));
+            self.hear(ChildEvent::Usage(usage));
         }
         self.release(last);
     }
 
-    fn on_error(&mut self, step: Step, error: &RpcError) {
+    fn on_error(&mut self, step: AcpStep, error: &RpcError) {
         if self.cancelled {
             return self.fail(failures::cancelled());
         }
         let demands_sign_in = failures::demands_sign_in(error);
         match step {
-            Step::SignIn => self.fail(failures::not_signed_in(error)),
-            Step::New | Step::Load if demands_sign_in && !self.signed_in => {
+            AcpStep::SignIn => self.fail(failures::not_signed_in(error)),
+            AcpStep::New | AcpStep::Load if demands_sign_in && !self.signed_in => {
                 let method = self.agent.sign_in.clone();
                 let params = say::Authenticate { method_id: &method };
-                self.request(Step::SignIn, "authenticate", &params);
+                self.request(AcpStep::SignIn, "authenticate", &params);
             }
             _ if demands_sign_in => self.fail(failures::not_signed_in(error)),
-            Step::Load => self.fail(failures::lost(error)),
+            AcpStep::Load => self.fail(failures::lost(error)),
             // The child was started with the model, too.
-            Step::Choose { .. } if error.code == METHOD_NOT_FOUND => self.prompt(),
+            AcpStep::Choose { .. } if error.code == METHOD_NOT_FOUND => self.prompt(),
             // Opened once more, the conversation says how the models are called.
-            Step::Choose { listed: false } => {
+            AcpStep::Choose { listed: false } => {
                 let name = self.session.clone();
-                self.open_session(Step::Load, name.as_deref());
+                self.open_session(AcpStep::Load, name.as_deref());
             }
-            Step::Prompt if self.ask.resume.is_some() && failures::is_lost(error) => {
+            AcpStep::Prompt if self.ask.resume.is_some() && failures::is_lost(error) => {
                 self.fail(failures::lost(error));
             }
-            Step::Greet | Step::New | Step::Choose { listed: true } | Step::Prompt => {
+            AcpStep::Greet | AcpStep::New | AcpStep::Choose { listed: true } | AcpStep::Prompt => {
                 self.fail(failures::rpc(error));
             }
         }
     }
 }
 
-impl child::Speaker for Speaker {
-    fn begin(&mut self, ready: &Ready, ask: &Ask) {
+impl child::Speaker for AcpSpeaker {
+    fn begin(&mut self, ready: &Ready, ask: &ChildRequest) {
         self.ready = ready.clone();
         self.ask = ask.clone();
         if ready.greeted {
             self.open();
         } else {
-            self.request(Step::Greet, "initialize", &say::Initialize::ours());
+            self.request(AcpStep::Greet, "initialize", &say::Initialize::ours());
         }
     }
 
@@ -421,7 +423,7 @@ impl child::Speaker for Speaker {
         while let Some(line) = self.lines.next() {
             self.line(&line);
         }
-        if self.state == State::Over {
+        if self.state == AcpState::Over {
             return;
         }
         // What the last line made us say has nobody to be told to.
@@ -437,8 +439,8 @@ impl child::Speaker for Speaker {
 
     fn cancel(&mut self) {
         match self.state {
-            State::Over => {}
-            State::Waits(Step::Prompt) => {
+            AcpState::Over => {}
+            AcpState::Waits(AcpStep::Prompt) => {
                 if !std::mem::replace(&mut self.cancelled, true) {
                     let session = self.session.clone().unwrap_or_default();
                     let params = say::Cancel { session_id: &session };
@@ -447,7 +449,7 @@ impl child::Speaker for Speaker {
                 }
             }
             // Nothing was asked that could be cancelled.
-            State::Idle | State::Waits(_) => self.fail(failures::cancelled()),
+            AcpState::Idle | AcpState::Waits(_) => self.fail(failures::cancelled()),
         }
     }
 
@@ -455,7 +457,7 @@ impl child::Speaker for Speaker {
         self.out.pop_front()
     }
 
-    fn poll_heard(&mut self) -> Option<Heard> {
+    fn poll_heard(&mut self) -> Option<ChildEvent> {
         self.heard.pop_front()
     }
 
@@ -465,7 +467,7 @@ impl child::Speaker for Speaker {
 }
 
 /// Neither the conversation nor the bearer of its server.
-impl fmt::Debug for Speaker {
+impl fmt::Debug for AcpSpeaker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Speaker")
             .field("policy", &self.policy)

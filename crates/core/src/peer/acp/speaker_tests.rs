@@ -11,11 +11,11 @@ use crate::{
 const BEARER: &str = "b34r3r-of-this-test";
 
 /// A speaker, and the agent's side of it.
-struct Run(Speaker);
+struct Run(AcpSpeaker);
 
 impl Run {
-    fn begin(ready: &Ready, ask: &Ask) -> Self {
-        let mut speaker = Speaker::new(Policy::default());
+    fn begin(ready: &Ready, ask: &ChildRequest) -> Self {
+        let mut speaker = AcpSpeaker::new(ToolPolicy::default());
         speaker.begin(ready, ask);
         Self(speaker)
     }
@@ -25,7 +25,7 @@ impl Run {
         let mut run = Self::begin(&greeted(), &asking("hello"));
         run.answer("session/new", &json!({"sessionId": "s1"}));
         assert_eq!(run.method(), "session/prompt");
-        assert_eq!(run.heard(), [Heard::Session("s1".to_owned())]);
+        assert_eq!(run.heard(), [ChildEvent::Session("s1".to_owned())]);
         run
     }
 
@@ -50,7 +50,7 @@ impl Run {
         self.one()["method"].as_str().unwrap().to_owned()
     }
 
-    fn heard(&mut self) -> Vec<Heard> {
+    fn heard(&mut self) -> Vec<ChildEvent> {
         std::iter::from_fn(|| self.0.poll_heard()).collect()
     }
 
@@ -85,7 +85,7 @@ impl Run {
 
     fn failed(&mut self) -> (ErrorCode, Remedy, String) {
         match self.heard().pop() {
-            Some(Heard::Failed(Failure { error, remedy })) => {
+            Some(ChildEvent::Failed(PeerFailure { error, remedy })) => {
                 (error.code, remedy, error.message.into_owned())
             }
             other => panic!("{other:?}"),
@@ -97,30 +97,33 @@ fn greeted() -> Ready {
     Ready { workspace: "/w".to_owned(), greeted: true, ..Ready::default() }
 }
 
-fn asking(text: &str) -> Ask {
-    Ask { prompt: Prompt { text: text.to_owned(), images: Vec::new() }, ..Ask::default() }
+fn asking(text: &str) -> ChildRequest {
+    ChildRequest {
+        prompt: Prompt { text: text.to_owned(), images: Vec::new() },
+        ..ChildRequest::default()
+    }
 }
 
-fn resuming(name: &str) -> Ask {
-    Ask { resume: Some(name.to_owned()), ..asking("and now?") }
+fn resuming(name: &str) -> ChildRequest {
+    ChildRequest { resume: Some(name.to_owned()), ..asking("and now?") }
 }
 
 fn chunk(text: &str) -> Value {
     json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}})
 }
 
-fn text(words: &str) -> Heard {
-    Heard::Text(words.to_owned())
+fn text(words: &str) -> ChildEvent {
+    ChildEvent::Text(words.to_owned())
 }
 
 #[test]
-fn a_whole_run_from_the_greeting_to_the_release() {
+fn complete_run_from_initialize_to_release() {
     let host = HostAddress {
         url: "http://127.0.0.1:1/mcp/x".to_owned(),
         bearer: SecretString::from(BEARER),
     };
     let ready = Ready { workspace: "/w".to_owned(), host: Some(host), ..Ready::default() };
-    let ask = Ask { model: "composer-2-fast".to_owned(), ..asking("hello") };
+    let ask = ChildRequest { model: "composer-2-fast".to_owned(), ..asking("hello") };
     let mut run = Run::begin(&ready, &ask);
     let greeting = run.answer(
         "initialize",
@@ -180,12 +183,12 @@ fn a_whole_run_from_the_greeting_to_the_release() {
     assert_eq!(
         run.heard(),
         [
-            Heard::Session("s1".to_owned()),
-            Heard::Thought("hm".to_owned()),
+            ChildEvent::Session("s1".to_owned()),
+            ChildEvent::Thought("hm".to_owned()),
             text("Hel"),
-            Heard::Alive,
+            ChildEvent::Alive,
             text("lo"),
-            Heard::Ended(FinishReason::Stop),
+            ChildEvent::Ended(FinishReason::Stop),
         ]
     );
     assert_eq!(run.sent(), [json!("release")]);
@@ -193,7 +196,7 @@ fn a_whole_run_from_the_greeting_to_the_release() {
 }
 
 #[test]
-fn the_bearer_is_in_no_debug_output() {
+fn debug_output_has_neither_bearer_nor_prompt() {
     let host = HostAddress { url: "http://h".to_owned(), bearer: SecretString::from(BEARER) };
     let ready = Ready { host: Some(host), ..greeted() };
     let mut run = Run::begin(&ready, &asking("a secret question"));
@@ -206,7 +209,7 @@ fn the_bearer_is_in_no_debug_output() {
 }
 
 #[test]
-fn without_a_host_or_http_there_is_no_server() {
+fn no_mcp_server_without_host_or_http_support() {
     let mut run = Run::begin(&greeted(), &asking("x"));
     assert_eq!(run.one()["params"], json!({"cwd": "/w", "mcpServers": []}));
 
@@ -219,7 +222,7 @@ fn without_a_host_or_http_there_is_no_server() {
 }
 
 #[test]
-fn another_version_of_the_protocol_is_told() {
+fn other_protocol_version_is_an_error() {
     let ready = Ready { greeted: false, ..greeted() };
     let mut run = Run::begin(&ready, &asking("x"));
     run.answer("initialize", &json!({"protocolVersion": 2}));
@@ -253,7 +256,7 @@ fn images_go_as_base64() {
 }
 
 #[test]
-fn signing_in_is_tried_once_and_only_on_demand() {
+fn sign_in_is_tried_once_and_only_on_demand() {
     for code in [-32000, -32001] {
         let mut run = Run::begin(&greeted(), &asking("x"));
         run.refuse("session/new", code, "Authentication required");
@@ -279,7 +282,7 @@ fn signing_in_is_tried_once_and_only_on_demand() {
 }
 
 #[test]
-fn what_a_loaded_conversation_replays_is_no_answer() {
+fn replayed_history_is_not_part_of_the_answer() {
     let mut run = Run::begin(&greeted(), &resuming("s1"));
     let load = run.one();
     assert_eq!(load["method"], "session/load");
@@ -299,24 +302,24 @@ fn what_a_loaded_conversation_replays_is_no_answer() {
     assert_eq!(
         run.heard(),
         [
-            Heard::Alive,
-            Heard::Session("s1".to_owned()),
+            ChildEvent::Alive,
+            ChildEvent::Session("s1".to_owned()),
             text("new"),
-            Heard::Ended(FinishReason::Stop)
+            ChildEvent::Ended(FinishReason::Stop)
         ]
     );
     assert_eq!(run.sent(), [json!("release")]);
 }
 
 #[test]
-fn a_conversation_that_is_still_open_is_gone_on_with() {
+fn open_session_is_reused() {
     let ready = Ready { session: Some("s1".to_owned()), ..greeted() };
     let mut run = Run::begin(&ready, &resuming("s1"));
     assert_eq!(run.method(), "session/prompt");
-    assert_eq!(run.heard(), [Heard::Session("s1".to_owned())]);
+    assert_eq!(run.heard(), [ChildEvent::Session("s1".to_owned())]);
 
     // With a model, which may be another one than before.
-    let ask = Ask { model: "gpt-5.4-high".to_owned(), ..resuming("s1") };
+    let ask = ChildRequest { model: "gpt-5.4-high".to_owned(), ..resuming("s1") };
     let mut run = Run::begin(&ready, &ask);
     let set = run.answer("session/set_config_option", &json!({}));
     assert_eq!(set, json!({"sessionId": "s1", "configId": "model", "value": "gpt-5.4-high"}));
@@ -330,7 +333,7 @@ fn a_conversation_that_is_still_open_is_gone_on_with() {
     let set = run.answer("session/set_config_option", &json!({}));
     assert_eq!(set["value"], "gpt-5.4[reasoning=high]");
     assert_eq!(run.method(), "session/prompt");
-    assert_eq!(run.heard(), [Heard::Session("s1".to_owned())]);
+    assert_eq!(run.heard(), [ChildEvent::Session("s1".to_owned())]);
 
     // Another one than the open one is loaded.
     let mut run = Run::begin(&ready, &resuming("s2"));
@@ -338,8 +341,8 @@ fn a_conversation_that_is_still_open_is_gone_on_with() {
 }
 
 #[test]
-fn a_build_that_cannot_set_options_is_asked_as_it_is() {
-    let ask = Ask { model: "b".to_owned(), ..asking("x") };
+fn agent_without_config_options_is_prompted_anyway() {
+    let ask = ChildRequest { model: "b".to_owned(), ..asking("x") };
     let mut run = Run::begin(&greeted(), &ask);
     let models =
         json!({"currentModelId": "a", "availableModels": [{"modelId": "a"}, {"modelId": "b"}]});
@@ -349,8 +352,8 @@ fn a_build_that_cannot_set_options_is_asked_as_it_is() {
 }
 
 #[test]
-fn a_model_that_is_not_there_is_told_with_those_that_are() {
-    let ask = Ask { model: "nope".to_owned(), ..asking("x") };
+fn unknown_model_error_lists_the_available_ones() {
+    let ask = ChildRequest { model: "nope".to_owned(), ..asking("x") };
     let mut run = Run::begin(&greeted(), &ask);
     let models =
         json!({"currentModelId": "a", "availableModels": [{"modelId": "a"}, {"modelId": "b"}]});
@@ -362,7 +365,7 @@ fn a_model_that_is_not_there_is_told_with_those_that_are() {
 }
 
 #[test]
-fn a_conversation_that_is_lost_is_told_anew() {
+fn lost_session_needs_a_fresh_conversation() {
     for (code, words) in [
         (-32002, "Resource not found"),
         (-32603, "Session not found: old"),
@@ -395,7 +398,7 @@ fn a_conversation_that_is_lost_is_told_anew() {
 }
 
 #[test]
-fn every_stop_reason_has_its_end() {
+fn every_stop_reason_ends_the_run() {
     for (reason, ended) in [
         ("end_turn", FinishReason::Stop),
         ("max_tokens", FinishReason::Length),
@@ -404,7 +407,7 @@ fn every_stop_reason_has_its_end() {
         let mut run = Run::prompting();
         run.update(&chunk("x"));
         run.result(&json!({"stopReason": reason}));
-        assert_eq!(run.heard(), [text("x"), Heard::Ended(ended)], "{reason}");
+        assert_eq!(run.heard(), [text("x"), ChildEvent::Ended(ended)], "{reason}");
         assert_eq!(run.sent(), [json!("release")], "{reason}");
     }
     for (reason, expected) in [
@@ -422,7 +425,7 @@ fn every_stop_reason_has_its_end() {
 }
 
 #[test]
-fn an_answer_without_anything_in_it_is_none() {
+fn empty_answer_is_a_failure() {
     let thought =
         json!({"sessionUpdate": "agent_thought_chunk", "content": {"type": "text", "text": "hm"}});
     let hosted = json!({"sessionUpdate": "tool_call", "toolCallId": "t",
@@ -435,20 +438,24 @@ fn an_answer_without_anything_in_it_is_none() {
         run.result(&json!({"stopReason": "end_turn"}));
         let last = run.heard().pop().unwrap();
         match last {
-            Heard::Failed(failure) => {
+            ChildEvent::Failed(failure) => {
                 assert!(empty, "{update}");
                 assert_eq!(failure.error.code, ErrorCode::UpstreamError);
                 assert_eq!(failure.remedy, Remedy::FreshConversation);
             }
             last => {
-                assert_eq!((last, empty), (Heard::Ended(FinishReason::Stop), false), "{update}")
+                assert_eq!(
+                    (last, empty),
+                    (ChildEvent::Ended(FinishReason::Stop), false),
+                    "{update}"
+                )
             }
         }
     }
 }
 
 #[test]
-fn usage_comes_before_the_end_wherever_it_stands() {
+fn usage_comes_before_the_ending() {
     let usage = Usage {
         input: 30,
         output: 5,
@@ -468,18 +475,18 @@ fn usage_comes_before_the_end_wherever_it_stands() {
         let mut run = Run::prompting();
         run.update(&chunk("x"));
         run.result(&result);
-        let expected = [text("x"), Heard::Usage(usage), Heard::Ended(FinishReason::Stop)];
+        let expected = [text("x"), ChildEvent::Usage(usage), ChildEvent::Ended(FinishReason::Stop)];
         assert_eq!(run.heard(), expected);
     }
 }
 
 #[test]
-fn other_updates_are_signs_of_life() {
+fn other_updates_only_show_that_the_agent_is_alive() {
     let mut run = Run::prompting();
     for kind in ["plan", "current_mode_update", "available_commands_update", "session_info_update"]
     {
         run.update(&json!({"sessionUpdate": kind, "entries": []}));
-        assert_eq!(run.heard(), [Heard::Alive], "{kind}");
+        assert_eq!(run.heard(), [ChildEvent::Alive], "{kind}");
     }
     assert_eq!(run.0.unknown(), 0);
     for update in [
@@ -489,7 +496,7 @@ fn other_updates_are_signs_of_life() {
         json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "image", "data": ""}}),
     ] {
         run.update(&update);
-        assert_eq!(run.heard(), [Heard::Alive], "{update}");
+        assert_eq!(run.heard(), [ChildEvent::Alive], "{update}");
     }
     assert_eq!(run.0.unknown(), 4);
     run.say(&json!({"method": "cursor/new_thing", "params": {}}));
@@ -499,7 +506,7 @@ fn other_updates_are_signs_of_life() {
     // An agent below this one.
     let params = json!({"sessionId": "other", "update": chunk("not the answer")});
     run.say(&json!({"method": "session/update", "params": params}));
-    assert_eq!(run.heard(), [Heard::Alive]);
+    assert_eq!(run.heard(), [ChildEvent::Alive]);
     assert!(run.sent().is_empty());
 }
 
@@ -523,7 +530,7 @@ fn every_request_of_the_agent_is_answered() {
                 assert!(sent["error"]["message"].as_str().unwrap().contains(method), "{sent}");
             }
         }
-        assert_eq!(run.heard(), [Heard::Alive]);
+        assert_eq!(run.heard(), [ChildEvent::Alive]);
     }
     let mut run = Run::prompting();
     run.say(&json!({"id": 0, "method": "cursor/ask_question", "params": {"questions": []}}));
@@ -537,7 +544,7 @@ fn every_request_of_the_agent_is_answered() {
 }
 
 #[test]
-fn a_cancelled_answer_is_waited_for() {
+fn cancelled_prompt_is_waited_for() {
     let mut run = Run::prompting();
     run.update(&chunk("x"));
     run.0.cancel();
@@ -554,13 +561,13 @@ fn a_cancelled_answer_is_waited_for() {
     run.result(&json!({"stopReason": "end_turn"}));
     let heard = run.heard();
     assert!(!heard.contains(&text("y")));
-    let Some(Heard::Failed(failure)) = heard.last() else { panic!("{heard:?}") };
+    let Some(ChildEvent::Failed(failure)) = heard.last() else { panic!("{heard:?}") };
     assert_eq!(failure.error.code, ErrorCode::Cancelled);
     assert_eq!(run.sent(), [json!("release")]);
 }
 
 #[test]
-fn before_the_question_there_is_nothing_to_cancel() {
+fn cancel_before_the_prompt_fails_at_once() {
     let mut run = Run::begin(&greeted(), &asking("x"));
     assert_eq!(run.method(), "session/new");
     run.0.cancel();
@@ -570,7 +577,7 @@ fn before_the_question_there_is_nothing_to_cancel() {
 }
 
 #[test]
-fn an_error_of_the_answer_means_what_it_says() {
+fn prompt_error_is_classified_by_its_message() {
     for (words, code, remedy) in [
         ("You've hit your usage limit", ErrorCode::InsufficientQuota, Remedy::None),
         ("Cannot use this model: x", ErrorCode::ModelNotFound, Remedy::None),
@@ -593,7 +600,7 @@ fn an_error_of_the_answer_means_what_it_says() {
 }
 
 #[test]
-fn a_child_that_ends_early_has_failed() {
+fn early_exit_is_a_failure() {
     let exit = |stderr: &str| Exit { code: Some(1), stderr: stderr.to_owned() };
     // Nothing was heard: another try.
     let mut run = Run::prompting();
@@ -627,7 +634,7 @@ fn a_child_that_ends_early_has_failed() {
     let last = json!({"id": run.0.last_id, "result": {"stopReason": "end_turn"}});
     run.0.on_output(last.to_string().into());
     run.0.on_exit(&exit(""));
-    assert_eq!(run.heard(), [text("x"), Heard::Ended(FinishReason::Stop)]);
+    assert_eq!(run.heard(), [text("x"), ChildEvent::Ended(FinishReason::Stop)]);
 }
 
 #[test]

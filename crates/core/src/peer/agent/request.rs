@@ -23,7 +23,7 @@ use crate::{
     codec::connect,
     model::TurnRequest,
     peer::{
-        Kept,
+        StoredState,
         conversation::{instructions, offered},
     },
 };
@@ -63,7 +63,7 @@ pub struct Plan {
     /// Send the request context with the first message instead of waiting to be asked for it.
     pub inline_context: bool,
     /// Continue from here instead of sending the history again.
-    pub kept: Option<Kept>,
+    pub kept: Option<StoredState>,
     pub history: HistorySetting,
     pub memory: Arc<ModelMemory>,
 }

@@ -184,7 +184,7 @@ fn the_documented_minimal_request_has_the_same_meaning() {
 
 // === from a kept state ===
 
-fn kept(covers: usize, calls: Vec<ToolCall>) -> Kept {
+fn kept(covers: usize, calls: Vec<ToolCall>) -> StoredState {
     let state = ConversationStateStructure {
         root_prompt_messages_json: vec![Bytes::from_static(b"old")],
         ..ConversationStateStructure::default()
@@ -192,7 +192,7 @@ fn kept(covers: usize, calls: Vec<ToolCall>) -> Kept {
     // A field that our schema does not have must come back too.
     let mut checkpoint = state.encode_to_vec();
     checkpoint.extend([0xf8, 0x3f, 0x01]);
-    Kept {
+    StoredState {
         checkpoint: checkpoint.into(),
         blobs: vec![("old".into(), "kept blob".into())],
         covers,
@@ -201,7 +201,7 @@ fn kept(covers: usize, calls: Vec<ToolCall>) -> Kept {
     }
 }
 
-fn continued(request: &TurnRequest, kept: Kept) -> (RunSpec, AgentRunRequest, Bytes) {
+fn continued(request: &TurnRequest, kept: StoredState) -> (RunSpec, AgentRunRequest, Bytes) {
     let RunSpec { around, conversation_id, model, .. } = spec(request);
     let plan = Plan {
         model,

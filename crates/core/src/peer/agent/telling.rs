@@ -16,7 +16,7 @@ use super::{
 use crate::{
     model::{Item, Message, Part, Role, ToolContent, TurnRequest},
     peer::{
-        Kept,
+        StoredState,
         conversation::{GO_ON, instructions},
     },
 };
@@ -69,7 +69,7 @@ impl RunSpec {
     }
 
     /// Continues from a kept state with what `request` has beyond it.
-    pub(super) fn go_on(&mut self, request: &TurnRequest, kept: Kept) {
+    pub(super) fn go_on(&mut self, request: &TurnRequest, kept: StoredState) {
         for (id, data) in kept.blobs {
             self.blobs.restore(id, data);
         }

@@ -130,10 +130,10 @@ fn section_1_3_an_empty_system_prompt_is_never_sent() {
 }
 
 /// A state that the service kept after a run whose prompt was ours.
-fn kept_of(spec: &mut RunSpec, new_setup: bool) -> Kept {
+fn kept_of(spec: &mut RunSpec, new_setup: bool) -> StoredState {
     let checkpoint = spec.told();
     let blobs = spec.blobs.take_fresh();
-    Kept { checkpoint, blobs, covers: 3, calls: Vec::new(), new_setup }
+    StoredState { checkpoint, blobs, covers: 3, calls: Vec::new(), new_setup }
 }
 
 #[test]

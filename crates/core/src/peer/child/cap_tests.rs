@@ -15,7 +15,7 @@ fn a_short_result_is_not_copied() {
 }
 
 #[test]
-fn twenty_megabytes_are_cut_with_a_note() {
+fn long_result_is_cut_with_a_note() {
     let content = [ToolContent::Text("x".repeat(20_000_000))];
     let capped = cap(&content, 1 << 20);
     let text = text(&capped[0]);
@@ -25,7 +25,7 @@ fn twenty_megabytes_are_cut_with_a_note() {
 }
 
 #[test]
-fn the_longest_text_gives_way_and_a_note_behind_it_stays() {
+fn longest_text_is_cut_first() {
     let note = "You made this call before.";
     let content = [ToolContent::Text("x".repeat(1000)), ToolContent::Text(note.into())];
     let capped = cap(&content, 100);
@@ -34,7 +34,7 @@ fn the_longest_text_gives_way_and_a_note_behind_it_stays() {
 }
 
 #[test]
-fn a_character_is_not_cut_and_images_pass() {
+fn cut_is_at_a_character_and_images_are_kept() {
     let source = ImageSource::Inline { mime: "image/png".into(), data: vec![0; 100].into() };
     let image = ToolContent::Image(Image { source });
     let content = [ToolContent::Text("ééé".into()), image.clone()];
@@ -44,7 +44,7 @@ fn a_character_is_not_cut_and_images_pass() {
 }
 
 #[test]
-fn several_long_texts_are_bounded_together() {
+fn total_size_of_several_texts_is_limited() {
     let content = vec![ToolContent::Text("x".repeat(5000)); 50];
     let whole: usize = cap(&content, 1000).iter().map(ToolContent::bytes).sum();
     assert!(whole < 1000 + 50 * 150, "{whole}");

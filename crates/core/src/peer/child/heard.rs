@@ -2,11 +2,11 @@
 
 use crate::{
     model::{FinishReason, Usage},
-    peer::Failure,
+    peer::PeerFailure,
 };
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Heard {
+pub enum ChildEvent {
     /// The conversation has this name, by which it can be gone on with later.
     Session(String),
     Text(String),
@@ -22,5 +22,5 @@ pub enum Heard {
     /// The answer is whole. Nothing comes after it.
     Ended(FinishReason),
     /// There will be no answer, or no more of it. Nothing comes after it.
-    Failed(Failure),
+    Failed(PeerFailure),
 }

@@ -13,8 +13,8 @@ mod prompt;
 mod start;
 mod tokens;
 
-pub use heard::Heard;
+pub use heard::ChildEvent;
 pub use link::{Exit, FromChild, HostAddress, HostedCall, HostedResult, Ready, ToChild};
-pub use peer::{ChildPeer, Plan};
-pub use start::{Ask, Prompt, Speaker, Start};
-pub(crate) use tokens::Tokens;
+pub use peer::{ChildPeer, ChildPlan};
+pub use start::{ChildRequest, ChildStart, Prompt, Speaker};
+pub(crate) use tokens::ReportedTokens;

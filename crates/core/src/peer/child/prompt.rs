@@ -22,7 +22,7 @@ const HIDDEN_IMAGE: &str = "[an image that cannot be shown here]";
 
 /// What a run is told of a request.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Telling {
+pub(super) struct PromptScope {
     /// The conversation that the child goes on with.
     pub(super) resume: Option<String>,
     /// How many items of the request it knows then.
@@ -39,14 +39,14 @@ pub(super) struct Telling {
 
 /// How much may be told.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rules {
+pub(super) struct PromptLimits {
     pub(super) result_bytes: usize,
     /// The child can look at images.
     pub(super) images: bool,
 }
 
-pub(super) fn write(request: &TurnRequest, telling: &Telling, rules: Rules) -> Prompt {
-    let mut writer = Writer { rules, images: Vec::new(), blocks: Vec::new() };
+pub(super) fn write(request: &TurnRequest, telling: &PromptScope, rules: PromptLimits) -> Prompt {
+    let mut writer = PromptWriter { rules, images: Vec::new(), blocks: Vec::new() };
     let resumes = telling.resume.is_some();
     let covers = if resumes { telling.covers } else { 0 };
     let mut items = request.items.get(covers..).unwrap_or_default();
@@ -94,13 +94,13 @@ pub(super) fn write(request: &TurnRequest, telling: &Telling, rules: Rules) -> P
     Prompt { text: sections.join("\n\n"), images: writer.images }
 }
 
-struct Writer {
-    rules: Rules,
+struct PromptWriter {
+    rules: PromptLimits,
     images: Vec<Image>,
     blocks: Vec<String>,
 }
 
-impl Writer {
+impl PromptWriter {
     fn item(&mut self, item: &Item) {
         match item {
             Item::Message(message) => {

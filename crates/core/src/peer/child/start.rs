@@ -4,12 +4,12 @@ use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
 
-use super::{Exit, Heard, Ready, ToChild};
+use super::{ChildEvent, Exit, Ready, ToChild};
 use crate::model::{Image, Tool};
 
 /// What has to be known before there is a child.
 #[derive(Clone, Debug)]
-pub struct Start {
+pub struct ChildStart {
     /// As the child spells it.
     pub model: String,
     /// Our own name for the conversation: the child works in the same place for all of it.
@@ -24,7 +24,7 @@ pub struct Start {
 
 /// What the child is asked once it runs.
 #[derive(Clone, Debug, Default)]
-pub struct Ask {
+pub struct ChildRequest {
     pub prompt: Prompt,
     pub model: String,
     pub resume: Option<String>,
@@ -40,7 +40,7 @@ pub struct Prompt {
 /// and what it heard, until both are empty.
 pub trait Speaker: fmt::Debug + Send {
     /// The child is there. Called once, before anything else.
-    fn begin(&mut self, ready: &Ready, ask: &Ask);
+    fn begin(&mut self, ready: &Ready, ask: &ChildRequest);
     /// Bytes of its standard output, cut anywhere.
     fn on_output(&mut self, bytes: Bytes);
     /// It is gone. Unless the run was over, it has failed.
@@ -49,7 +49,7 @@ pub trait Speaker: fmt::Debug + Send {
     fn cancel(&mut self);
     fn poll_send(&mut self) -> Option<ToChild>;
     /// Gives `Ended` or `Failed` exactly once, and nothing after it.
-    fn poll_heard(&mut self) -> Option<Heard>;
+    fn poll_heard(&mut self) -> Option<ChildEvent>;
     /// How many things it did not understand.
     fn unknown(&self) -> u64;
 }

@@ -8,7 +8,7 @@ use crate::model::{Usage, UsageSource};
 /// Cursor's own names, and those of ACP. A count of a wrong type is none.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(crate) struct Tokens {
+pub(crate) struct ReportedTokens {
     #[serde(deserialize_with = "lenient")]
     input_tokens: Option<u64>,
     #[serde(deserialize_with = "lenient")]
@@ -21,7 +21,7 @@ pub(crate) struct Tokens {
     reasoning_tokens: Option<u64>,
 }
 
-impl Tokens {
+impl ReportedTokens {
     /// None where neither prompt nor answer was counted.
     pub(crate) fn usage(self) -> Option<Usage> {
         if self.input_tokens.is_none() && self.output_tokens.is_none() {

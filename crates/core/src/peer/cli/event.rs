@@ -9,21 +9,21 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::voice::Shape;
-use crate::peer::child::Tokens;
+use super::voice::TextMark;
+use crate::peer::child::ReportedTokens;
 
 /// One line. Which of the fields are there depends on `kind`.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Event<'a> {
+pub(super) struct CliEvent<'a> {
     #[serde(rename = "type", deserialize_with = "lenient")]
-    kind: Option<Text>,
+    kind: Option<LossyText>,
     #[serde(deserialize_with = "lenient")]
-    subtype: Option<Text>,
+    subtype: Option<LossyText>,
     #[serde(deserialize_with = "lenient")]
-    session_id: Option<Text>,
+    session_id: Option<LossyText>,
     #[serde(deserialize_with = "lenient")]
-    text: Option<Text>,
+    text: Option<LossyText>,
     #[serde(borrow, deserialize_with = "lenient")]
     message: Option<&'a RawValue>,
     #[serde(borrow, deserialize_with = "lenient")]
@@ -31,25 +31,25 @@ pub(super) struct Event<'a> {
     #[serde(deserialize_with = "lenient")]
     is_error: Option<bool>,
     #[serde(deserialize_with = "lenient")]
-    result: Option<Text>,
+    result: Option<LossyText>,
     #[serde(borrow, deserialize_with = "lenient")]
     error: Option<&'a RawValue>,
     #[serde(deserialize_with = "lenient")]
-    pub(super) usage: Option<Tokens>,
+    pub(super) usage: Option<ReportedTokens>,
     timestamp_ms: Option<IgnoredAny>,
     #[serde(deserialize_with = "lenient")]
-    model_call_id: Option<Text>,
+    model_call_id: Option<LossyText>,
 }
 
 /// One part of what a message holds.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum MessagePart {
     Text(String),
     Thought(String),
     Unknown,
 }
 
-impl<'a> Event<'a> {
+impl<'a> CliEvent<'a> {
     /// `None`: the line is not an event.
     pub(super) fn read(line: &'a str) -> Option<Self> {
         // Serde's derive alone would also read it from an array.
@@ -58,11 +58,11 @@ impl<'a> Event<'a> {
     }
 
     pub(super) fn kind(&self) -> &str {
-        self.kind.as_ref().map_or("", Text::as_str)
+        self.kind.as_ref().map_or("", LossyText::as_str)
     }
 
     pub(super) fn subtype(&self) -> &str {
-        self.subtype.as_ref().map_or("", Text::as_str)
+        self.subtype.as_ref().map_or("", LossyText::as_str)
     }
 
     /// The conversation's name. It is given back to the child as an argument, so it is
@@ -71,42 +71,42 @@ impl<'a> Event<'a> {
         let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
         self.session_id
             .as_ref()
-            .map(Text::as_str)
+            .map(LossyText::as_str)
             .filter(|name| !name.is_empty() && name.len() <= 256 && !name.starts_with('-'))
             .filter(|name| name.chars().all(is_part))
     }
 
     pub(super) fn text(&self) -> Option<&str> {
-        self.text.as_ref().map(Text::as_str)
+        self.text.as_ref().map(LossyText::as_str)
     }
 
     /// The text of a `result`.
     pub(super) fn result(&self) -> &str {
-        self.result.as_ref().map_or("", Text::as_str)
+        self.result.as_ref().map_or("", LossyText::as_str)
     }
 
     pub(super) fn is_error(&self) -> bool {
         self.is_error == Some(true) || self.subtype().starts_with("error")
     }
 
-    pub(super) fn shape(&self) -> Shape {
+    pub(super) fn shape(&self) -> TextMark {
         let call = self.model_call_id.as_ref().is_some_and(|id| !id.as_str().is_empty());
         match (self.timestamp_ms.is_some(), call) {
-            (true, false) => Shape::Delta,
-            (true, true) => Shape::Flush,
-            (false, _) => Shape::Bare,
+            (true, false) => TextMark::Delta,
+            (true, true) => TextMark::Flush,
+            (false, _) => TextMark::Bare,
         }
     }
 
     /// What the message holds: a text, or a list of parts.
-    pub(super) fn parts(&self) -> Vec<Part> {
+    pub(super) fn parts(&self) -> Vec<MessagePart> {
         let message = self.message.and_then(fields).unwrap_or_default();
         let Some(content) = message.get("content").copied() else { return Vec::new() };
-        if let Some(Text(text)) = parse(content) {
-            return vec![Part::Text(text)];
+        if let Some(LossyText(text)) = parse(content) {
+            return vec![MessagePart::Text(text)];
         }
         let blocks: Vec<&RawValue> = parse(content).unwrap_or_default();
-        blocks.into_iter().map(Part::read).collect()
+        blocks.into_iter().map(MessagePart::read).collect()
     }
 
     /// What an error says, line by line: its text, its details, its code.
@@ -123,12 +123,12 @@ impl<'a> Event<'a> {
         }
         add(self.message.and_then(text_of));
         add(self.text().map(str::to_owned));
-        add(self.result.as_ref().map(|Text(text)| text.clone()));
+        add(self.result.as_ref().map(|LossyText(text)| text.clone()));
         lines.join("\n")
     }
 }
 
-impl Part {
+impl MessagePart {
     fn read(block: &RawValue) -> Self {
         let Some(block) = fields(block) else { return Self::Unknown };
         let text = |key: &str| block.get(key).copied().and_then(text_of);
@@ -151,7 +151,7 @@ pub(super) fn fields(raw: &RawValue) -> Option<Fields<'_>> {
 }
 
 pub(super) fn text_of(raw: &RawValue) -> Option<String> {
-    parse(raw).map(|Text(text)| text)
+    parse(raw).map(|LossyText(text)| text)
 }
 
 fn parse<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
@@ -169,9 +169,9 @@ where
 /// A string, which in JavaScript may have half of a character in it. That half is lost,
 /// the rest is not.
 #[derive(Debug)]
-struct Text(String);
+struct LossyText(String);
 
-impl Text {
+impl LossyText {
     fn as_str(&self) -> &str {
         &self.0
     }
@@ -180,18 +180,18 @@ impl Text {
 struct TextVisitor;
 
 impl Visitor<'_> for TextVisitor {
-    type Value = Text;
+    type Value = LossyText;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a string")
     }
 
-    fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Text, E> {
-        Ok(Text(String::from_utf8_lossy(bytes).into_owned()))
+    fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<LossyText, E> {
+        Ok(LossyText(String::from_utf8_lossy(bytes).into_owned()))
     }
 }
 
-impl<'de> Deserialize<'de> for Text {
+impl<'de> Deserialize<'de> for LossyText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_bytes(TextVisitor)
     }

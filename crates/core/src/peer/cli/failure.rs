@@ -5,7 +5,7 @@ use super::plain::{one_line, plain};
 use crate::{
     error::{ErrorCode, TurnError},
     peer::child::Exit,
-    peer::{Failure, Remedy},
+    peer::{PeerFailure, Remedy},
     redact,
 };
 
@@ -170,7 +170,7 @@ const LOST: [&str; 9] = [
 
 /// The child is gone and its answer is not whole. `noise` is what it wrote among its
 /// events, `resumed` whether it was to go on with a conversation.
-pub(super) fn of_exit(exit: &Exit, noise: &str, resumed: bool) -> Failure {
+pub(super) fn of_exit(exit: &Exit, noise: &str, resumed: bool) -> PeerFailure {
     let (errors, others) = (words(&exit.stderr), words(noise));
     let known = classify(&errors, resumed).or_else(|| classify(&others, resumed));
     if let Some(failure) = known {
@@ -198,7 +198,7 @@ pub(super) fn of_exit(exit: &Exit, noise: &str, resumed: bool) -> Failure {
 }
 
 /// The child itself says that the run failed.
-pub(super) fn of_complaint(complaint: &str, resumed: bool) -> Failure {
+pub(super) fn of_complaint(complaint: &str, resumed: bool) -> PeerFailure {
     let lines =
         words(complaint.get(..complaint.floor_char_boundary(LOOKED_AT)).unwrap_or_default());
     classify(&lines, resumed).unwrap_or_else(|| {
@@ -216,7 +216,7 @@ pub(super) fn of_complaint(complaint: &str, resumed: bool) -> Failure {
 
 /// The run went well and there is nothing in it. A conversation that was lost on the way
 /// ends like this.
-pub(super) fn of_nothing() -> Failure {
+pub(super) fn of_nothing() -> PeerFailure {
     failure(
         ErrorCode::UpstreamError,
         "cursor-agent returned an empty answer. Try again.".to_owned(),
@@ -224,7 +224,7 @@ pub(super) fn of_nothing() -> Failure {
     )
 }
 
-pub(super) fn of_cancel() -> Failure {
+pub(super) fn of_cancel() -> PeerFailure {
     failure(ErrorCode::Cancelled, "The request was cancelled.".to_owned(), Remedy::None)
 }
 
@@ -253,7 +253,7 @@ fn bare(line: &str) -> String {
 }
 
 /// What these lines are about, if they are about something that is known.
-pub(crate) fn classify(lines: &[String], resumed: bool) -> Option<Failure> {
+pub(crate) fn classify(lines: &[String], resumed: bool) -> Option<PeerFailure> {
     let lower: Vec<String> = lines.iter().map(|line| line.to_lowercase()).collect();
     let lost = |line: &String| {
         let has = |phrases: &[&str]| phrases.iter().any(|phrase| line.contains(phrase));
@@ -357,8 +357,8 @@ fn shown(text: &str) -> String {
     one_line(&redact::text(text), SHOWN).trim_end_matches('.').to_owned()
 }
 
-fn failure(code: ErrorCode, message: String, remedy: Remedy) -> Failure {
-    Failure { error: TurnError::new(code, message), remedy }
+fn failure(code: ErrorCode, message: String, remedy: Remedy) -> PeerFailure {
+    PeerFailure { error: TurnError::new(code, message), remedy }
 }
 
 #[cfg(test)]

@@ -4,12 +4,12 @@ fn exit(code: Option<i32>, stderr: &str) -> Exit {
     Exit { code, stderr: stderr.to_owned() }
 }
 
-fn of(stderr: &str) -> Failure {
+fn of(stderr: &str) -> PeerFailure {
     of_exit(&exit(Some(1), stderr), "", false)
 }
 
 #[test]
-fn words_on_standard_error_tell_what_it_is() {
+fn stderr_is_classified_by_its_words() {
     use ErrorCode as Code;
     let rows = [
         ("\x1b[31mError: Not logged in\x1b[0m", Code::NotAuthenticated, Remedy::None),
@@ -52,7 +52,7 @@ fn words_on_standard_error_tell_what_it_is() {
 }
 
 #[test]
-fn what_helps_is_said() {
+fn messages_have_a_hint() {
     let login = of("not logged in").error;
     assert_eq!(
         login.message,
@@ -71,7 +71,7 @@ fn what_helps_is_said() {
 }
 
 #[test]
-fn the_list_of_models_is_kept_short() {
+fn list_of_models_in_a_message_is_shortened() {
     let names: Vec<String> = (0..40).map(|n| format!("gpt-{n}")).collect();
     let failure = of(&format!("Cannot use this model: x. Available models: {}", names.join(", ")));
     assert_eq!(
@@ -83,7 +83,7 @@ fn the_list_of_models_is_kept_short() {
 }
 
 #[test]
-fn a_lost_conversation_is_told_anew_only_if_there_was_one() {
+fn lost_session_needs_a_resumed_run() {
     for stderr in [
         "Chat 1234 not found",
         "Session expired",
@@ -99,7 +99,7 @@ fn a_lost_conversation_is_told_anew_only_if_there_was_one() {
 }
 
 #[test]
-fn an_exit_without_words_is_no_clean_stop() {
+fn exit_without_output_is_not_a_clean_stop() {
     let row = |code| {
         let failure = of_exit(&exit(code, " \n\x1b[0m"), "", false);
         (failure.error.code, failure.remedy, failure.error.message.into_owned())
@@ -114,7 +114,7 @@ fn an_exit_without_words_is_no_clean_stop() {
 }
 
 #[test]
-fn prompts_on_standard_output_are_understood_with_any_exit_code() {
+fn prompts_on_stdout_are_recognised_with_any_exit_code() {
     let trust = "⚠ Workspace Trust Required\n\n  Do you trust the contents of this directory?\n\
                  • Pass --trust, --yolo, or -f if you trust this directory\n";
     let login = "\x1b[2KPress any key to log in...\n";
@@ -126,7 +126,7 @@ fn prompts_on_standard_output_are_understood_with_any_exit_code() {
 }
 
 #[test]
-fn warnings_traces_and_events_are_no_complaint() {
+fn warnings_traces_and_events_are_not_error_messages() {
     let stderr = "(node:12) ExperimentalWarning: fetch failed\n\
                   (Use `node --trace-warnings ...` to show where)\n\
                   {\"type\":\"assistant\",\"message\":{\"content\":\"not logged in\"}}\n\
@@ -138,21 +138,21 @@ fn warnings_traces_and_events_are_no_complaint() {
 }
 
 #[test]
-fn words_are_bounded_and_without_secrets() {
+fn messages_are_short_and_without_secrets() {
     let failure = of(&format!("odd crsr_0123456789abcdef0123 {}", "x".repeat(10_000)));
     assert!(!failure.error.message.contains("0123456789abcdef"), "{}", failure.error.message);
     assert!(failure.error.message.chars().count() < SHOWN + 100);
 }
 
 #[test]
-fn a_complaint_without_a_text_is_still_an_error() {
+fn error_without_a_message_is_still_an_error() {
     let failure = of_complaint("", false);
     assert_eq!(failure.error.code, ErrorCode::UpstreamError);
     assert_eq!(failure.error.message, "cursor-agent said: an error without a message.");
 }
 
 #[test]
-fn a_child_without_a_network_did_not_hear_the_backend() {
+fn network_errors_are_marked_unreachable() {
     for (stderr, unreachable) in [
         ("connect ECONNREFUSED 127.0.0.1:443", true),
         ("TypeError: fetch failed", true),

@@ -8,7 +8,7 @@ use crate::models::{AUTO_NAME, AUTO_WIRE_ID, Likeness, ModelInfo, ModelList, lik
 
 /// The output of `cursor-agent models`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Listing {
+pub struct CliModels {
     pub list: ModelList,
     /// The one that the CLI is set to.
     pub current: Option<String>,
@@ -18,7 +18,7 @@ pub struct Listing {
 
 /// The output of `cursor-agent status`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Status {
+pub enum SignInStatus {
     SignedIn {
         /// An e-mail address, as a rule.
         account: Option<String>,
@@ -36,17 +36,17 @@ const MAX_ID: usize = 128;
 /// as well. Whether the models can be shown `images` is up to the protocol that is spoken
 /// with the CLI: the list does not say.
 #[must_use]
-pub fn models(output: &str, images: bool) -> Listing {
+pub fn models(output: &str, images: bool) -> CliModels {
     let text = plain(output);
     let lines = || text.lines().map(without_bullet).take(MAX_MODELS);
-    let mut entries: Vec<Entry<'_>> = lines().filter_map(Entry::read).collect();
+    let mut entries: Vec<ModelLine<'_>> = lines().filter_map(ModelLine::read).collect();
     if entries.is_empty() {
-        entries = lines().filter_map(Entry::of_id).collect();
+        entries = lines().filter_map(ModelLine::of_id).collect();
     }
-    let marked = |is: fn(&Entry<'_>) -> bool| {
+    let marked = |is: fn(&ModelLine<'_>) -> bool| {
         entries.iter().find(|entry| is(entry)).map(|entry| entry.id.to_owned())
     };
-    Listing {
+    CliModels {
         current: marked(|entry| entry.current),
         default: marked(|entry| entry.default),
         list: ModelList::new(entries.iter().map(|entry| entry.info(images)).collect()),
@@ -66,14 +66,14 @@ pub fn listed<'a>(list: &'a ModelList, wanted: &'a str) -> &'a str {
         .map_or(wanted, |(_, id)| id)
 }
 
-struct Entry<'a> {
+struct ModelLine<'a> {
     id: &'a str,
     name: &'a str,
     current: bool,
     default: bool,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> ModelLine<'a> {
     fn read(line: &'a str) -> Option<Self> {
         let (id, name) = line.split_once(" - ")?;
         let id = id.trim();
@@ -129,7 +129,7 @@ fn is_id(text: &str) -> bool {
     begins && text.len() <= MAX_ID && text.chars().all(is_part)
 }
 
-impl Status {
+impl SignInStatus {
     /// Reads what is printed for people, and what `--format json` prints.
     #[must_use]
     pub fn read(output: &str) -> Self {

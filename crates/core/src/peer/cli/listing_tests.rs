@@ -5,7 +5,7 @@ fn ids(output: &str) -> Vec<String> {
 }
 
 #[test]
-fn models_stand_among_colours_headers_and_tips() {
+fn models_are_found_between_colours_headers_and_tips() {
     let output = "\x1b[2K\x1b[1GLoading models…\r\x1b[1mAvailable models\x1b[0m\n\n\
                   auto - Auto\n\
                   \x1b[32mcomposer-2 - Composer 2  (current, default)\x1b[0m\n\
@@ -37,7 +37,7 @@ fn models_stand_among_colours_headers_and_tips() {
 }
 
 #[test]
-fn bare_ids_are_a_list_where_there_is_nothing_better() {
+fn bare_ids_are_read_if_there_is_nothing_better() {
     assert_eq!(ids("Available models:\n  * auto\n  • gpt-5\n\nDone\n"), ["auto", "gpt-5"]);
     assert_eq!(ids("gpt-5 - GPT-5\nsonnet-4\n"), ["gpt-5"]);
     for none in ["", "No models available for this account.", "Error: not logged in", "\x1b["] {
@@ -46,7 +46,7 @@ fn bare_ids_are_a_list_where_there_is_nothing_better() {
 }
 
 #[test]
-fn names_that_people_write_are_found_in_it() {
+fn common_names_resolve_in_the_list() {
     let list = models("auto - Auto\ngpt-5.4 - GPT-5.4\ngpt-5.4-high - GPT-5.4 High\n", true).list;
     for (name, want) in [("auto", "auto"), ("default", "auto"), ("cursor/gpt-5.4", "gpt-5.4")] {
         assert_eq!(list.resolve(name, None).unwrap().wire_id, want, "{name}");
@@ -54,7 +54,7 @@ fn names_that_people_write_are_found_in_it() {
 }
 
 #[test]
-fn a_choice_is_spelled_as_the_list_spells_it() {
+fn choice_uses_the_spelling_of_the_list() {
     let output = "auto - Auto\ngpt-5.4 - GPT-5.4\ngpt-5.4-high - High\ngpt-5.4-high-fast - Fast\n\
                   composer-2[fast=true] - Composer 2\n";
     let list = models(output, true).list;
@@ -76,42 +76,42 @@ fn a_choice_is_spelled_as_the_list_spells_it() {
 }
 
 #[test]
-fn a_list_has_an_end() {
+fn list_is_limited() {
     let endless: String = (0..5000).map(|n| format!("gpt-{n} - GPT {n}\n")).collect();
     assert_eq!(ids(&endless).len(), MAX_MODELS);
     assert!(ids(&format!("{} - x", "g5".repeat(MAX_ID))).is_empty());
 }
 
 #[test]
-fn who_is_signed_in() {
+fn status_output_is_read() {
     let signed_in =
-        |account: Option<&str>| Status::SignedIn { account: account.map(str::to_owned) };
+        |account: Option<&str>| SignInStatus::SignedIn { account: account.map(str::to_owned) };
     let rows = [
         ("\x1b[32m ✓ Logged in as me@example.com\x1b[0m\n", signed_in(Some("me@example.com"))),
         ("✓ Logged in as me@example.com.", signed_in(Some("me@example.com"))),
         ("✓ Logged in\nAccount: (me@example.com)\n", signed_in(Some("me@example.com"))),
         ("✓ Logged in", signed_in(None)),
-        ("Checking…\rNot logged in\n", Status::SignedOut),
-        ("You are not authenticated. Run cursor-agent login.", Status::SignedOut),
+        ("Checking…\rNot logged in\n", SignInStatus::SignedOut),
+        ("You are not authenticated. Run cursor-agent login.", SignInStatus::SignedOut),
         (
             r#"{"status":"authenticated","isAuthenticated":true,"userInfo":{"email":"a@b.c"}}"#,
             signed_in(Some("a@b.c")),
         ),
-        ("\x1b[2K{\"isAuthenticated\":false,\"message\":\"Logged in\"}\n", Status::SignedOut),
-        (r#"warning {"status":"unauthenticated"}"#, Status::SignedOut),
+        ("\x1b[2K{\"isAuthenticated\":false,\"message\":\"Logged in\"}\n", SignInStatus::SignedOut),
+        (r#"warning {"status":"unauthenticated"}"#, SignInStatus::SignedOut),
         (r#"{"loggedIn":true}"#, signed_in(None)),
-        (r#"{"isAuthenticated":"yes","message":"Not logged in"}"#, Status::SignedOut),
-        (r#"{"other":1}"#, Status::Unclear),
-        ("unknown command 'status' {", Status::Unclear),
-        ("", Status::Unclear),
+        (r#"{"isAuthenticated":"yes","message":"Not logged in"}"#, SignInStatus::SignedOut),
+        (r#"{"other":1}"#, SignInStatus::Unclear),
+        ("unknown command 'status' {", SignInStatus::Unclear),
+        ("", SignInStatus::Unclear),
     ];
     for (output, want) in rows {
-        assert_eq!(Status::read(output), want, "{output}");
+        assert_eq!(SignInStatus::read(output), want, "{output}");
     }
 }
 
 #[test]
-fn the_version_tells_whose_program_it_is() {
+fn version_identifies_cursor_agent() {
     let rows = [
         ("2026.01.28-fd13201\n", Some("2026.01.28-fd13201")),
         ("\x1b[1mCursor Agent 2025.9.4-0aa\x1b[0m", Some("2025.9.4-0aa")),

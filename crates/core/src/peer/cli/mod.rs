@@ -12,16 +12,16 @@ mod voice;
 
 use bytes::Bytes;
 
-pub use speaker::Speaker;
+pub use speaker::CliSpeaker;
 
-use crate::peer::child::{Exit, Heard, Speaker as _};
+use crate::peer::child::{ChildEvent, Exit, Speaker as _};
 
 /// A prompt on standard input is text: images are only named in it.
 pub const TAKES_IMAGES: bool = false;
 
 /// All that is heard of a run whose output comes in these chunks.
-fn hear(chunks: &[&[u8]]) -> Vec<Heard> {
-    let mut speaker = Speaker::default();
+fn hear(chunks: &[&[u8]]) -> Vec<ChildEvent> {
+    let mut speaker = CliSpeaker::default();
     for chunk in chunks {
         speaker.on_output(Bytes::copy_from_slice(chunk));
     }
@@ -35,14 +35,14 @@ pub fn fuzz(data: &[u8]) {
     let (head, tail) = data.split_at(data.len() / 2);
     let heard = hear(&[data]);
     assert_eq!(heard, hear(&[head, tail]));
-    let ends = |heard: &&Heard| matches!(heard, Heard::Ended(_) | Heard::Failed(_));
+    let ends = |heard: &&ChildEvent| matches!(heard, ChildEvent::Ended(_) | ChildEvent::Failed(_));
     assert_eq!(heard.iter().filter(ends).count(), 1);
     assert!(heard.last().as_ref().is_some_and(ends));
     let text = String::from_utf8_lossy(data);
     for model in listing::models(&text, TAKES_IMAGES).list.models() {
         assert!(!model.id.contains(char::is_whitespace));
     }
-    let _ = (listing::Status::read(&text), listing::version(&text));
+    let _ = (listing::SignInStatus::read(&text), listing::version(&text));
 }
 
 #[cfg(test)]

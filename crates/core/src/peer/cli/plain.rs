@@ -58,12 +58,12 @@ pub(crate) fn one_line(text: &str, limit: usize) -> String {
 
 /// The last part of a text that has no end.
 #[derive(Debug, Default)]
-pub(super) struct Tail(String);
+pub(super) struct NoiseTail(String);
 
 /// How much of it is kept.
 const TAIL: usize = 8 * 1024;
 
-impl Tail {
+impl NoiseTail {
     pub(super) fn push_line(&mut self, line: &str) {
         // Of a longer line only its end could stay.
         let from = line.ceil_char_boundary(line.len().saturating_sub(TAIL));

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn colours_titles_and_links_are_taken_out() {
+fn escape_sequences_are_removed() {
     assert_eq!(plain("\x1b[32m✓\x1b[0m Logged in"), "✓ Logged in");
     assert_eq!(plain("\x1b]0;title\x07a\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\"), "alink");
     assert_eq!(plain("\x1b[2K\x1b[1Gdone\x1b7\x07"), "done");
@@ -10,12 +10,12 @@ fn colours_titles_and_links_are_taken_out() {
 }
 
 #[test]
-fn what_is_drawn_over_is_a_line_of_its_own() {
+fn carriage_return_ends_a_line() {
     assert_eq!(plain("Loading\rReady\r\nend"), "Loading\nReady\nend");
 }
 
 #[test]
-fn one_line_is_one_line_within_its_limit() {
+fn one_line_joins_and_shortens_text() {
     assert_eq!(one_line("  a\n\tb\x1b[1m  c\x1b[0m ", 200), "a b c");
     assert_eq!(one_line("grüße", 3), "grü…");
     assert_eq!(one_line("grü", 3), "grü");
@@ -25,8 +25,8 @@ fn one_line_is_one_line_within_its_limit() {
 }
 
 #[test]
-fn a_tail_keeps_the_end() {
-    let mut tail = Tail::default();
+fn tail_keeps_the_end() {
+    let mut tail = NoiseTail::default();
     tail.push_line("first");
     assert_eq!(tail.as_str(), "first\n");
     for _ in 0..5000 {

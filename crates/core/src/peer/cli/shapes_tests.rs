@@ -7,7 +7,7 @@ use super::{
     hear,
     testing::{bare, delta, ends, flush, heard, shell, success, text},
 };
-use crate::peer::child::Heard;
+use crate::peer::child::ChildEvent;
 
 /// Texts that repeat themselves, as the pieces in which they are told.
 const REPEATED: [&[&str]; 9] = [
@@ -48,7 +48,7 @@ fn as_snapshots(pieces: &[&str], then_call: bool) -> Vec<Value> {
 }
 
 #[test]
-fn repeated_words_come_out_exactly_once_in_every_shape() {
+fn repeated_text_is_output_exactly_once_in_every_format() {
     for pieces in REPEATED {
         let whole = pieces.concat();
         let short = |piece: &&str| json!({ "type": "assistant", "text": piece });
@@ -71,7 +71,7 @@ fn repeated_words_come_out_exactly_once_in_every_shape() {
 }
 
 #[test]
-fn messages_that_are_alike_all_come_out_where_there_are_marks() {
+fn equal_messages_with_marks_are_all_output() {
     for pieces in REPEATED {
         let mut events = with_marks(pieces, true);
         events.extend(with_marks(pieces, true));
@@ -118,7 +118,7 @@ fn cut<'a>(bytes: &'a [u8], cuts: &[usize]) -> Vec<&'a [u8]> {
 
 proptest! {
     #[test]
-    fn any_split_is_heard_alike_and_noise_loses_nothing(
+    fn any_split_gives_the_same_answer_despite_noise(
         messages in prop::collection::vec(pieces(), 1..4),
         noise in prop::collection::vec((any::<prop::sample::Index>(), noise()), 0..8),
         cuts in prop::collection::vec(1_usize..60, 1..20),
@@ -143,19 +143,19 @@ proptest! {
         prop_assert_eq!(&whole, &hear(&cut(&bytes, &cuts)));
         prop_assert_eq!(text(&whole), want);
         prop_assert_eq!(ends(&whole), 1);
-        let is_whole = matches!(whole.last(), Some(Heard::Ended(_)));
+        let is_whole = matches!(whole.last(), Some(ChildEvent::Ended(_)));
         prop_assert_eq!(is_whole, last);
     }
 
     #[test]
-    fn snapshots_of_anything_come_out_once(message in pieces(), then_call in any::<bool>()) {
+    fn snapshots_are_output_once(message in pieces(), then_call in any::<bool>()) {
         let mut events = as_snapshots(&message, then_call);
         events.push(success(&message.concat()));
         prop_assert_eq!(text(&heard(&events)), message.concat());
     }
 
     #[test]
-    fn any_bytes_end_in_exactly_one_way(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn any_bytes_give_exactly_one_ending(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         crate::peer::cli::fuzz(&bytes);
     }
 }

@@ -5,17 +5,17 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use super::{
-    event::{Event, Part},
+    event::{CliEvent, MessagePart},
     failure,
-    plain::Tail,
-    tool::Call,
-    voice::{Shape, Voice},
+    plain::NoiseTail,
+    tool::CliCall,
+    voice::{RecapFilter, TextMark},
 };
 use crate::{
     codec::ndjson::Lines,
     model::FinishReason,
-    peer::Failure,
-    peer::child::{self, Ask, Exit, Heard, Ready, ToChild, Tokens},
+    peer::PeerFailure,
+    peer::child::{self, ChildEvent, ChildRequest, Exit, Ready, ReportedTokens, ToChild},
 };
 
 /// The prompt goes out in pieces of this many bytes.
@@ -24,17 +24,17 @@ const PIECE: usize = 64 * 1024;
 /// Speaks with a child that runs with `--print --output-format stream-json
 /// --stream-partial-output` and reads its prompt from standard input.
 #[derive(Debug, Default)]
-pub struct Speaker {
+pub struct CliSpeaker {
     input: Bytes,
     /// The end of the input is still to be told.
     closes: bool,
     lines: Lines,
-    heard: VecDeque<Heard>,
-    answer: Voice,
-    thoughts: Voice,
+    heard: VecDeque<ChildEvent>,
+    answer: RecapFilter,
+    thoughts: RecapFilter,
     session: Option<String>,
     /// The last lines that were no events.
-    noise: Tail,
+    noise: NoiseTail,
     /// It was to go on with a conversation.
     resumed: bool,
     /// It called a tool.
@@ -47,8 +47,8 @@ pub struct Speaker {
     dropped: u64,
 }
 
-impl child::Speaker for Speaker {
-    fn begin(&mut self, _ready: &Ready, ask: &Ask) {
+impl child::Speaker for CliSpeaker {
+    fn begin(&mut self, _ready: &Ready, ask: &ChildRequest) {
         self.input = Bytes::from(ask.prompt.text.clone());
         self.closes = true;
         self.resumed = ask.resume.is_some();
@@ -72,7 +72,7 @@ impl child::Speaker for Speaker {
         let dropped = self.lines.dropped() > self.dropped;
         if dropped && exit.code == Some(0) && self.answer.any() && !self.cancelled {
             self.over = true;
-            self.heard.push_back(Heard::Ended(FinishReason::Stop));
+            self.heard.push_back(ChildEvent::Ended(FinishReason::Stop));
             return;
         }
         let failure = if self.cancelled {
@@ -97,7 +97,7 @@ impl child::Speaker for Speaker {
         std::mem::take(&mut self.closes).then_some(ToChild::CloseInput)
     }
 
-    fn poll_heard(&mut self) -> Option<Heard> {
+    fn poll_heard(&mut self) -> Option<ChildEvent> {
         self.heard.pop_front()
     }
 
@@ -106,7 +106,7 @@ impl child::Speaker for Speaker {
     }
 }
 
-impl Speaker {
+impl CliSpeaker {
     fn read_lines(&mut self) {
         while !self.over
             && let Some(line) = self.lines.next()
@@ -114,7 +114,7 @@ impl Speaker {
             self.dropped = self.lines.dropped();
             let line = String::from_utf8_lossy(&line);
             let line = line.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
-            match Event::read(line) {
+            match CliEvent::read(line) {
                 Some(event) => self.on_event(&event),
                 None if line.is_empty() => {}
                 None => {
@@ -125,13 +125,13 @@ impl Speaker {
         }
     }
 
-    fn on_event(&mut self, event: &Event<'_>) {
+    fn on_event(&mut self, event: &CliEvent<'_>) {
         let before = self.heard.len();
         if let Some(session) = event.session()
             && self.session.as_deref() != Some(session)
         {
             self.session = Some(session.to_owned());
-            self.heard.push_back(Heard::Session(session.to_owned()));
+            self.heard.push_back(ChildEvent::Session(session.to_owned()));
         }
         match (event.kind(), event.subtype()) {
             ("system", "init") | ("user", _) => {}
@@ -139,9 +139,9 @@ impl Speaker {
             ("thinking", subtype) => {
                 // The end of a thought says nothing new, unless it is all there is of it.
                 let shape = match subtype {
-                    "completed" => Shape::Flush,
-                    "" => Shape::Piece,
-                    _ => Shape::Delta,
+                    "completed" => TextMark::Flush,
+                    "" => TextMark::Piece,
+                    _ => TextMark::Delta,
                 };
                 self.think(event.text().unwrap_or_default(), shape);
             }
@@ -153,39 +153,39 @@ impl Speaker {
             _ => self.unknown += 1,
         }
         if self.heard.len() == before {
-            self.heard.push_back(Heard::Alive);
+            self.heard.push_back(ChildEvent::Alive);
         }
     }
 
-    fn on_message(&mut self, event: &Event<'_>) {
+    fn on_message(&mut self, event: &CliEvent<'_>) {
         let shape = event.shape();
         for part in event.parts() {
             match part {
-                Part::Text(text) => self.tell(&text, shape),
-                Part::Thought(text) => self.think(&text, shape),
-                Part::Unknown => self.unknown += 1,
+                MessagePart::Text(text) => self.tell(&text, shape),
+                MessagePart::Thought(text) => self.think(&text, shape),
+                MessagePart::Unknown => self.unknown += 1,
             }
         }
-        let shape = if shape == Shape::Bare { Shape::Piece } else { shape };
+        let shape = if shape == TextMark::Bare { TextMark::Piece } else { shape };
         self.tell(event.text().unwrap_or_default(), shape);
     }
 
-    fn tell(&mut self, text: &str, shape: Shape) {
+    fn tell(&mut self, text: &str, shape: TextMark) {
         let new = self.answer.hear(text, shape);
         if !new.is_empty() {
-            self.heard.push_back(Heard::Text(new.to_owned()));
+            self.heard.push_back(ChildEvent::Text(new.to_owned()));
         }
     }
 
-    fn think(&mut self, text: &str, shape: Shape) {
+    fn think(&mut self, text: &str, shape: TextMark) {
         let new = self.thoughts.hear(text, shape);
         if !new.is_empty() {
-            self.heard.push_back(Heard::Thought(new.to_owned()));
+            self.heard.push_back(ChildEvent::Thought(new.to_owned()));
         }
     }
 
-    fn on_tool(&mut self, event: &Event<'_>, subtype: &str) {
-        let Some(call) = event.tool_call.and_then(Call::read) else {
+    fn on_tool(&mut self, event: &CliEvent<'_>, subtype: &str) {
+        let Some(call) = event.tool_call.and_then(CliCall::read) else {
             self.unknown += 1;
             return;
         };
@@ -193,35 +193,39 @@ impl Speaker {
         if subtype == "completed" {
             // Of a hosted tool we gave the result ourselves.
             let failure = call.failure().filter(|_| !call.hosted);
-            self.heard.extend(failure.map(Heard::Did));
+            self.heard.extend(failure.map(ChildEvent::Did));
             return;
         }
         // Calls may end while the next message is being told; they only begin before it.
         self.answer.next_message();
         self.thoughts.next_message();
-        self.heard.push_back(if call.hosted { Heard::Announced } else { Heard::Did(call.line()) });
+        self.heard.push_back(if call.hosted {
+            ChildEvent::Announced
+        } else {
+            ChildEvent::Did(call.line())
+        });
     }
 
-    fn on_result(&mut self, event: &Event<'_>) {
-        self.heard.extend(event.usage.and_then(Tokens::usage).map(Heard::Usage));
+    fn on_result(&mut self, event: &CliEvent<'_>) {
+        self.heard.extend(event.usage.and_then(ReportedTokens::usage).map(ChildEvent::Usage));
         if event.is_error() {
             self.fail(failure::of_complaint(&event.complaint(), self.resumed));
             return;
         }
         if !self.answer.any() {
-            self.tell(event.result(), Shape::Flush);
+            self.tell(event.result(), TextMark::Flush);
         }
         if self.answer.any() || self.thoughts.any() || self.acted {
             self.over = true;
-            self.heard.push_back(Heard::Ended(FinishReason::Stop));
+            self.heard.push_back(ChildEvent::Ended(FinishReason::Stop));
         } else {
             self.fail(failure::of_nothing());
         }
     }
 
-    fn fail(&mut self, failure: Failure) {
+    fn fail(&mut self, failure: PeerFailure) {
         self.over = true;
-        self.heard.push_back(Heard::Failed(failure));
+        self.heard.push_back(ChildEvent::Failed(failure));
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
 };
 
 #[test]
-fn a_whole_run() {
+fn complete_run() {
     let events = [
         json!({ "type": "system", "subtype": "init", "apiKeySource": "login", "cwd": "/w",
             "session_id": "s-1", "model": "Composer 2", "permissionMode": "default" }),
@@ -56,7 +56,7 @@ fn a_whole_run() {
 }
 
 #[test]
-fn the_short_forms() {
+fn short_event_formats_are_read() {
     let events = [
         json!({ "type": "thinking", "text": "Let me think..." }),
         json!({ "type": "assistant", "text": "no" }),
@@ -71,7 +71,7 @@ fn the_short_forms() {
 }
 
 #[test]
-fn thoughts_within_a_message() {
+fn thinking_blocks_in_a_message_are_reasoning() {
     let blocks = json!([
         { "type": "thinking", "thinking": "hm" },
         { "type": "text", "text": "yes" },
@@ -84,8 +84,8 @@ fn thoughts_within_a_message() {
 }
 
 #[test]
-fn what_is_unknown_is_counted_and_loses_nothing() {
-    let mut speaker = Speaker::default();
+fn unknown_events_are_counted_and_nothing_is_lost() {
+    let mut speaker = CliSpeaker::default();
     let long = format!("{{\"type\":\"{}\"}}\n", "x".repeat(crate::codec::ndjson::MAX_LINE));
     let events = [
         json!({ "type": "retry", "after": 5 }),
@@ -101,22 +101,22 @@ fn what_is_unknown_is_counted_and_loses_nothing() {
     speaker.on_output(Bytes::from_static(b"Warning: noise\n\n{\"type\":\"assistant\",\n"));
     speaker.on_output(Bytes::from(long));
     speaker.on_output(Bytes::from(lines(&[success("kept")])));
-    let heard: Vec<Heard> = std::iter::from_fn(|| speaker.poll_heard()).collect();
+    let heard: Vec<ChildEvent> = std::iter::from_fn(|| speaker.poll_heard()).collect();
     assert_eq!(text(&heard), "kept");
-    assert_eq!(heard.last(), Some(&Heard::Ended(FinishReason::Stop)));
+    assert_eq!(heard.last(), Some(&ChildEvent::Ended(FinishReason::Stop)));
     assert_eq!(speaker.unknown(), 3 + 1 + 2 + 2 + 1);
 }
 
 #[test]
-fn a_result_that_is_too_long_to_be_read_ends_the_answer() {
+fn oversized_result_line_ends_the_answer() {
     let long = success(&"x".repeat(crate::codec::ndjson::MAX_LINE));
     let last = |events: &[Value], code| {
-        let mut speaker = Speaker::default();
+        let mut speaker = CliSpeaker::default();
         speaker.on_output(Bytes::from(lines(events)));
         speaker.on_exit(&Exit { code: Some(code), stderr: String::new() });
         std::iter::from_fn(|| speaker.poll_heard()).last()
     };
-    let ended = Some(Heard::Ended(FinishReason::Stop));
+    let ended = Some(ChildEvent::Ended(FinishReason::Stop));
     assert_eq!(last(&[delta("a"), long.clone()], 0), ended);
     // It failed, there is no answer, or something else was too long.
     for (events, code) in [
@@ -124,37 +124,41 @@ fn a_result_that_is_too_long_to_be_read_ends_the_answer() {
         (vec![long.clone()], 0),
         (vec![long.clone(), delta("a")], 0),
     ] {
-        assert!(matches!(last(&events, code), Some(Heard::Failed(_))));
+        assert!(matches!(last(&events, code), Some(ChildEvent::Failed(_))));
     }
 }
 
 #[test]
-fn half_a_character_loses_only_itself() {
+fn lone_surrogate_loses_only_itself() {
     let line = br#"{"type":"assistant","text":"a\ud83d b"}"#;
     let heard = hear(&[line, b"\n"]);
     assert!(text(&heard).starts_with('a') && text(&heard).ends_with(" b"));
 }
 
 #[test]
-fn a_session_is_told_once_and_only_if_it_is_a_name() {
+fn valid_session_id_is_reported_once() {
     let named = |name: &str| json!({ "type": "system", "subtype": "init", "session_id": name });
     let long = "x".repeat(300);
     let events: Vec<Value> =
         ["", "-rf", "a b", "a\nb", &long, "s-1", "s-1", "s-2"].iter().map(|n| named(n)).collect();
     let heard = heard(&events);
-    let sessions: Vec<&Heard> = heard.iter().filter(|h| matches!(h, Heard::Session(_))).collect();
-    let named = |name: &str| Heard::Session(name.to_owned());
+    let sessions: Vec<&ChildEvent> =
+        heard.iter().filter(|h| matches!(h, ChildEvent::Session(_))).collect();
+    let named = |name: &str| ChildEvent::Session(name.to_owned());
     assert_eq!(sessions, [&named("s-1"), &named("s-2")]);
 }
 
 #[test]
-fn the_result_is_the_answer_if_there_was_no_other() {
+fn result_is_the_answer_if_no_text_was_streamed() {
     let heard = heard(&[success("all of it")]);
-    assert_eq!(heard, [Heard::Text("all of it".to_owned()), Heard::Ended(FinishReason::Stop)]);
+    assert_eq!(
+        heard,
+        [ChildEvent::Text("all of it".to_owned()), ChildEvent::Ended(FinishReason::Stop)]
+    );
 }
 
 #[test]
-fn an_empty_answer_is_a_failure_unless_something_was_done() {
+fn empty_answer_without_tool_calls_is_a_failure() {
     let nothing = heard(&[success("")]);
     let empty = failure(&nothing);
     assert_eq!(
@@ -162,15 +166,15 @@ fn an_empty_answer_is_a_failure_unless_something_was_done() {
         (ErrorCode::UpstreamError, Remedy::FreshConversation)
     );
     let heard = heard(&[shell(), success("")]);
-    assert_eq!(heard.last(), Some(&Heard::Ended(FinishReason::Stop)));
+    assert_eq!(heard.last(), Some(&ChildEvent::Ended(FinishReason::Stop)));
 }
 
 #[test]
-fn the_prompt_of_the_cache_is_a_part_of_the_prompt() {
+fn cached_tokens_are_added_to_the_input_if_missing() {
     let usage = |usage: Value| {
         let result = json!({ "type": "result", "result": "x", "usage": usage });
         heard(&[result]).into_iter().find_map(|heard| match heard {
-            Heard::Usage(usage) => Some(usage),
+            ChildEvent::Usage(usage) => Some(usage),
             _ => None,
         })
     };
@@ -192,7 +196,7 @@ fn the_prompt_of_the_cache_is_a_part_of_the_prompt() {
 }
 
 #[test]
-fn errors_in_a_result_and_by_themselves() {
+fn errors_are_read_from_results_and_error_events() {
     let rows = [
         (
             json!({ "type": "result", "subtype": "error", "is_error": true,
@@ -225,15 +229,15 @@ fn errors_in_a_result_and_by_themselves() {
 }
 
 #[test]
-fn a_run_that_is_cut_off_is_no_clean_stop() {
+fn exit_without_a_result_is_not_a_clean_stop() {
     let run = |code: Option<i32>, stderr: &str| {
-        let mut speaker = Speaker::default();
+        let mut speaker = CliSpeaker::default();
         let init = json!({ "type": "system", "subtype": "init", "session_id": "s-1" });
         // The words of the model are never taken for a complaint.
         speaker.on_output(Bytes::from(lines(&[init, delta("not logged in, usage limit")])));
         speaker.on_exit(&Exit { code, stderr: stderr.to_owned() });
         speaker.on_exit(&Exit::default());
-        let heard: Vec<Heard> = std::iter::from_fn(|| speaker.poll_heard()).collect();
+        let heard: Vec<ChildEvent> = std::iter::from_fn(|| speaker.poll_heard()).collect();
         assert_eq!(ends(&heard), 1);
         failure(&heard).error.code
     };
@@ -246,33 +250,33 @@ fn a_run_that_is_cut_off_is_no_clean_stop() {
 }
 
 #[test]
-fn a_prompt_instead_of_an_answer_tells_what_is_missing() {
+fn interactive_prompt_is_an_error() {
     let of = |output: &str| failure(&hear(&[output.as_bytes()])).error.code;
     assert_eq!(of("\x1b[33m⚠ Workspace Trust Required\x1b[0m\n"), ErrorCode::PolicyDenied);
     assert_eq!(of("Press any key to log in..."), ErrorCode::NotAuthenticated);
 }
 
 #[test]
-fn a_lost_conversation_is_known_by_what_was_asked() {
+fn session_is_lost_only_if_one_was_resumed() {
     let of = |resume: Option<&str>| {
-        let mut speaker = Speaker::default();
-        let ask = Ask { resume: resume.map(str::to_owned), ..Ask::default() };
+        let mut speaker = CliSpeaker::default();
+        let ask = ChildRequest { resume: resume.map(str::to_owned), ..ChildRequest::default() };
         speaker.begin(&Ready::default(), &ask);
         speaker.on_exit(&Exit { code: Some(1), stderr: "Chat s-1 not found".to_owned() });
-        let heard: Vec<Heard> = std::iter::from_fn(|| speaker.poll_heard()).collect();
+        let heard: Vec<ChildEvent> = std::iter::from_fn(|| speaker.poll_heard()).collect();
         failure(&heard).remedy
     };
     assert_eq!((of(Some("s-1")), of(None)), (Remedy::FreshConversation, Remedy::None));
 }
 
 #[test]
-fn the_last_line_needs_no_end() {
+fn last_line_may_lack_its_newline() {
     let whole = lines(&[delta("a"), success("a")]);
     assert_eq!(hear(&[whole.trim_end().as_bytes()]), hear(&[whole.as_bytes()]));
 }
 
 /// All that the child is told, as text, and how long its pieces are.
-fn told(speaker: &mut Speaker) -> (String, Vec<usize>) {
+fn told(speaker: &mut CliSpeaker) -> (String, Vec<usize>) {
     let (mut bytes, mut pieces) = (Vec::new(), Vec::new());
     while let Some(word) = speaker.poll_send() {
         match word {
@@ -291,25 +295,25 @@ fn told(speaker: &mut Speaker) -> (String, Vec<usize>) {
 }
 
 #[test]
-fn the_prompt_goes_out_in_pieces_and_then_the_input_is_closed() {
-    let mut speaker = Speaker::default();
+fn prompt_is_written_in_pieces_before_input_is_closed() {
+    let mut speaker = CliSpeaker::default();
     assert!(speaker.poll_send().is_none());
     let text = "ü".repeat(PIECE);
     let prompt = Prompt { text: text.clone(), images: Vec::new() };
-    speaker.begin(&Ready::default(), &Ask { prompt, ..Ask::default() });
+    speaker.begin(&Ready::default(), &ChildRequest { prompt, ..ChildRequest::default() });
     assert_eq!(told(&mut speaker), (text, vec![PIECE, PIECE]));
 }
 
 #[test]
-fn who_cancels_says_no_more_and_hears_that() {
-    let mut speaker = Speaker::default();
+fn cancel_closes_the_input_and_ends_as_cancelled() {
+    let mut speaker = CliSpeaker::default();
     let prompt = Prompt { text: "x".repeat(2 * PIECE), images: Vec::new() };
-    speaker.begin(&Ready::default(), &Ask { prompt, ..Ask::default() });
+    speaker.begin(&Ready::default(), &ChildRequest { prompt, ..ChildRequest::default() });
     assert!(matches!(speaker.poll_send(), Some(ToChild::Input(_))));
     speaker.cancel();
     assert!(matches!(speaker.poll_send(), Some(ToChild::CloseInput)));
     assert!(speaker.poll_send().is_none());
     speaker.on_exit(&Exit { code: None, stderr: "not logged in".to_owned() });
-    let heard: Vec<Heard> = std::iter::from_fn(|| speaker.poll_heard()).collect();
+    let heard: Vec<ChildEvent> = std::iter::from_fn(|| speaker.poll_heard()).collect();
     assert_eq!(failure(&heard).error.code, ErrorCode::Cancelled);
 }

@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use super::hear;
-use crate::{peer::Failure, peer::child::Heard};
+use crate::{peer::PeerFailure, peer::child::ChildEvent};
 
 pub(super) fn lines(events: &[Value]) -> String {
     events.iter().map(|event| format!("{event}\n")).collect()
 }
 
-pub(super) fn heard(events: &[Value]) -> Vec<Heard> {
+pub(super) fn heard(events: &[Value]) -> Vec<ChildEvent> {
     hear(&[lines(events).as_bytes()])
 }
 
@@ -51,21 +51,24 @@ pub(super) fn shell() -> Value {
     call("started", &json!({ "shellToolCall": { "args": { "command": "ls -la" } } }))
 }
 
-pub(super) fn text(heard: &[Heard]) -> String {
+pub(super) fn text(heard: &[ChildEvent]) -> String {
     let texts = heard.iter().filter_map(|heard| match heard {
-        Heard::Text(text) => Some(text.as_str()),
+        ChildEvent::Text(text) => Some(text.as_str()),
         _ => None,
     });
     texts.collect()
 }
 
-pub(super) fn failure(heard: &[Heard]) -> &Failure {
+pub(super) fn failure(heard: &[ChildEvent]) -> &PeerFailure {
     match heard.last() {
-        Some(Heard::Failed(failure)) => failure,
+        Some(ChildEvent::Failed(failure)) => failure,
         other => panic!("{other:?}"),
     }
 }
 
-pub(super) fn ends(heard: &[Heard]) -> usize {
-    heard.iter().filter(|heard| matches!(heard, Heard::Ended(_) | Heard::Failed(_))).count()
+pub(super) fn ends(heard: &[ChildEvent]) -> usize {
+    heard
+        .iter()
+        .filter(|heard| matches!(heard, ChildEvent::Ended(_) | ChildEvent::Failed(_)))
+        .count()
 }

@@ -38,24 +38,24 @@ const PATH: &[&str] = &["path", "filePath", "file_path"];
 const HOSTED_PREFIXES: [&str; 4] = ["", "user-", "mcp_", "mcp__"];
 
 /// A call, as far as it can be told.
-pub(super) struct Call<'a> {
+pub(super) struct CliCall<'a> {
     name: String,
     /// Its arguments that tell the most.
     keys: &'static [&'static str],
     /// It is one of the client's tools, hosted for the child.
     pub(super) hosted: bool,
-    arguments: Arguments<'a>,
+    arguments: CallArguments<'a>,
     result: Option<Fields<'a>>,
 }
 
-enum Arguments<'a> {
+enum CallArguments<'a> {
     None,
     Raw(&'a RawValue),
     /// JSON within a string.
     Text(String),
 }
 
-impl<'a> Call<'a> {
+impl<'a> CliCall<'a> {
     pub(super) fn read(raw: &'a RawValue) -> Option<Self> {
         let kinds = fields(raw)?;
         let (kind, body) = kinds.iter().find_map(|(key, body)| {
@@ -68,15 +68,15 @@ impl<'a> Call<'a> {
         if kind.is_empty() {
             let name = text("name")?;
             let arguments = match (body.get("arguments"), text("arguments")) {
-                (_, Some(text)) => Arguments::Text(text),
-                (Some(raw), None) => Arguments::Raw(raw),
-                (None, None) => Arguments::None,
+                (_, Some(text)) => CallArguments::Text(text),
+                (Some(raw), None) => CallArguments::Raw(raw),
+                (None, None) => CallArguments::None,
             };
             let hosted = is_hosted_name(&name);
             let plain = lower_first(name.strip_suffix("ToolCall").unwrap_or(&name));
             return Some(Self { hosted, result, ..Self::named(&plain, arguments) });
         }
-        let arguments = body.get("args").map_or(Arguments::None, |raw| Arguments::Raw(raw));
+        let arguments = body.get("args").map_or(CallArguments::None, |raw| CallArguments::Raw(raw));
         if kind == "mcp" {
             return Some(Self { result, ..Self::mcp(&arguments) });
         }
@@ -107,7 +107,7 @@ impl<'a> Call<'a> {
         Some(format!("[{}] {word}{colon}{why}", self.name))
     }
 
-    fn named(kind: &str, arguments: Arguments<'a>) -> Self {
+    fn named(kind: &str, arguments: CallArguments<'a>) -> Self {
         let known = TOOLS.iter().find(|(names, ..)| names.contains(&kind));
         let (name, keys) = known.map_or_else(
             || (one_line(kind, NAME), &[][..]),
@@ -117,7 +117,7 @@ impl<'a> Call<'a> {
     }
 
     /// A tool of some MCP server: of ours, or of one that the user gave to the CLI.
-    fn mcp(arguments: &Arguments<'a>) -> Self {
+    fn mcp(arguments: &CallArguments<'a>) -> Self {
         let body = arguments.fields().unwrap_or_default();
         let text = |key: &str| body.get(key).copied().and_then(text_of);
         let server = text("providerIdentifier").filter(|server| !server.is_empty());
@@ -132,13 +132,13 @@ impl<'a> Call<'a> {
             (None, Some(tool)) => tool,
             (_, None) => name,
         };
-        let inner = body.get("args").map_or(Arguments::None, |raw| Arguments::Raw(raw));
+        let inner = body.get("args").map_or(CallArguments::None, |raw| CallArguments::Raw(raw));
         let told = one_line(&format!("mcp {told}"), NAME);
         Self { name: told, keys: &[], hosted, arguments: inner, result: None }
     }
 }
 
-impl<'a> Arguments<'a> {
+impl<'a> CallArguments<'a> {
     fn fields(&self) -> Option<Fields<'a>> {
         match self {
             Self::Raw(raw) => fields(raw),

@@ -3,7 +3,7 @@ use super::*;
 /// What is told of a call: its line, then its failure. `None`: it is hosted.
 fn told(json: &str) -> Option<Vec<String>> {
     let raw: Box<RawValue> = serde_json::from_str(json).unwrap();
-    let call = Call::read(&raw).unwrap();
+    let call = CliCall::read(&raw).unwrap();
     (!call.hosted).then(|| std::iter::once(call.line()).chain(call.failure()).collect())
 }
 
@@ -15,7 +15,7 @@ fn line(json: &str) -> String {
 }
 
 #[test]
-fn old_names_and_new_ones_are_told_alike() {
+fn old_and_new_tool_names_give_the_same_line() {
     let rows = [
         ("BashToolCall", "shellToolCall", r#"{"command":"ls -la"}"#, "[bash] ls -la"),
         ("ReadFileToolCall", "readToolCall", r#"{"path":"a.rs","limit":5}"#, "[read] a.rs"),
@@ -46,7 +46,7 @@ fn old_names_and_new_ones_are_told_alike() {
 }
 
 #[test]
-fn the_generic_form_is_told_the_same_way() {
+fn generic_function_calls_give_the_same_line() {
     let call = r#"{"function":{"name":"BashToolCall","arguments":"{\"command\":\"pwd\"}"}}"#;
     assert_eq!(line(call), "[bash] pwd");
     assert_eq!(line(r#"{"function":{"name":"grep","arguments":{"pattern":"x"}}}"#), "[grep] x");
@@ -55,7 +55,7 @@ fn the_generic_form_is_told_the_same_way() {
 }
 
 #[test]
-fn arguments_are_one_line_within_bounds() {
+fn arguments_are_shown_on_one_short_line() {
     let command = "echo 'one'\\n\\techo \\u001b[31mtwo ".repeat(100);
     let told = line(&format!(r#"{{"shellToolCall":{{"args":{{"command":"{command}"}}}}}}"#));
     assert!(told.starts_with("[bash] echo 'one' echo two echo 'one'"), "{told}");
@@ -65,7 +65,7 @@ fn arguments_are_one_line_within_bounds() {
 }
 
 #[test]
-fn wrong_types_lose_nothing_else() {
+fn values_of_the_wrong_type_do_not_hide_the_call() {
     assert_eq!(line(r#"{"shellToolCall":{"args":{"command":5}}}"#), r#"[bash] {"command":5}"#);
     assert_eq!(line(r#"{"toolCallId":"t","readToolCall":{"args":null}}"#), "[read]");
     assert_eq!(line(r#"{"readToolCall":7}"#), "[read]");
@@ -73,7 +73,7 @@ fn wrong_types_lose_nothing_else() {
 }
 
 #[test]
-fn hosted_tools_are_told_from_those_of_other_servers() {
+fn hosted_tools_are_distinguished_from_other_servers() {
     let mcp = |args: &str| told(&format!(r#"{{"mcpToolCall":{{"args":{args}}}}}"#));
     for ours in [
         r#"{"name":"ibeam-weather","toolName":"weather","providerIdentifier":"ibeam","args":{}}"#,
@@ -93,7 +93,7 @@ fn hosted_tools_are_told_from_those_of_other_servers() {
 }
 
 #[test]
-fn a_call_that_failed_says_why() {
+fn failed_call_has_its_reason() {
     let failed = |result: &str| {
         let json = format!(r#"{{"shellToolCall":{{"args":{{"command":"x"}},"result":{result}}}}}"#);
         told(&json).unwrap().get(1).cloned()
@@ -119,9 +119,9 @@ fn a_call_that_failed_says_why() {
 }
 
 #[test]
-fn what_is_no_call_is_not_told() {
+fn json_without_a_tool_call_is_ignored() {
     for json in ["{}", "[]", "null", r#"{"other":{}}"#, r#"{"function":{}}"#] {
         let raw: Box<RawValue> = serde_json::from_str(json).unwrap();
-        assert!(Call::read(&raw).is_none(), "{json}");
+        assert!(CliCall::read(&raw).is_none(), "{json}");
     }
 }

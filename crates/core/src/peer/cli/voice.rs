@@ -15,7 +15,7 @@ use crate::codec::ndjson::MAX_LINE;
 
 /// What the marks of an event say about its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum TextMark {
     /// A time and no model call, or a word of its own for it: it is new.
     Delta,
     /// The short form, which has no marks and is only written for what is new.
@@ -39,7 +39,7 @@ enum Habit {
 
 /// One kind of text of a run: its answer, or its thoughts.
 #[derive(Debug, Default)]
-pub(super) struct Voice {
+pub(super) struct RecapFilter {
     /// Events of this run have marks.
     marked: bool,
     /// It is told in deltas.
@@ -57,28 +57,28 @@ pub(super) struct Voice {
     over: bool,
 }
 
-impl Voice {
+impl RecapFilter {
     /// The part of this text that was not told yet.
-    pub(super) fn hear<'a>(&mut self, text: &'a str, shape: Shape) -> &'a str {
+    pub(super) fn hear<'a>(&mut self, text: &'a str, shape: TextMark) -> &'a str {
         if text.is_empty() {
             return "";
         }
-        self.marked |= matches!(shape, Shape::Delta | Shape::Flush);
-        self.deltas |= shape == Shape::Delta;
+        self.marked |= matches!(shape, TextMark::Delta | TextMark::Flush);
+        self.deltas |= shape == TextMark::Delta;
         let is_recap = match shape {
-            Shape::Delta | Shape::Piece => false,
+            TextMark::Delta | TextMark::Piece => false,
             // Several calls may follow a message, and each have it again before them.
-            Shape::Flush => self.heard || self.deltas,
+            TextMark::Flush => self.heard || self.deltas,
             // The last message, or the whole answer. Calls may have come in between: only
             // among recaps the text is looked at.
-            Shape::Bare => self.heard || text == self.said || text == self.last_message(),
+            TextMark::Bare => self.heard || text == self.said || text == self.last_message(),
         };
         let new = match is_recap {
-            _ if !self.marked && shape == Shape::Bare => self.unmarked(text),
+            _ if !self.marked && shape == TextMark::Bare => self.unmarked(text),
             true => "",
             false => text,
         };
-        if shape == Shape::Piece {
+        if shape == TextMark::Piece {
             self.habit = Habit::Pieces;
         }
         self.keep(new);

@@ -1,8 +1,8 @@
 use super::*;
 
 /// What comes out of these events. `None` is the beginning of a tool call.
-fn told(events: &[Option<(&str, Shape)>]) -> String {
-    let mut voice = Voice::default();
+fn told(events: &[Option<(&str, TextMark)>]) -> String {
+    let mut voice = RecapFilter::default();
     let mut out = String::new();
     for event in events {
         match event {
@@ -14,20 +14,20 @@ fn told(events: &[Option<(&str, Shape)>]) -> String {
     out
 }
 
-fn delta(text: &str) -> Option<(&str, Shape)> {
-    Some((text, Shape::Delta))
+fn delta(text: &str) -> Option<(&str, TextMark)> {
+    Some((text, TextMark::Delta))
 }
 
-fn flush(text: &str) -> Option<(&str, Shape)> {
-    Some((text, Shape::Flush))
+fn flush(text: &str) -> Option<(&str, TextMark)> {
+    Some((text, TextMark::Flush))
 }
 
-fn bare(text: &str) -> Option<(&str, Shape)> {
-    Some((text, Shape::Bare))
+fn bare(text: &str) -> Option<(&str, TextMark)> {
+    Some((text, TextMark::Bare))
 }
 
 #[test]
-fn marks_decide_and_texts_do_not() {
+fn marks_decide_what_is_a_recap() {
     let events = [
         delta("no"),
         delta(" no"),
@@ -42,7 +42,7 @@ fn marks_decide_and_texts_do_not() {
 }
 
 #[test]
-fn the_last_recap_may_hold_the_whole_answer() {
+fn last_recap_may_have_the_whole_answer() {
     assert_eq!(told(&[delta("a"), flush("a"), None, delta("b"), bare("ab")]), "ab");
     assert_eq!(told(&[delta("a"), flush("a"), None, bare("a")]), "a");
     assert_eq!(told(&[delta("x"), None, delta("a"), flush("a"), None, None, bare("a")]), "xa");
@@ -50,26 +50,26 @@ fn the_last_recap_may_hold_the_whole_answer() {
 }
 
 #[test]
-fn a_recap_before_each_of_several_calls_is_none_the_less_a_recap() {
+fn recap_before_each_of_several_calls_is_dropped() {
     let events = [delta("a"), flush("a"), None, flush("a"), None, delta("a"), bare("a")];
     assert_eq!(told(&events), "aa");
 }
 
 #[test]
-fn a_recap_of_what_was_never_told_is_used() {
+fn recap_with_new_text_is_output() {
     assert_eq!(told(&[delta("a"), flush("a"), None, bare("b")]), "ab");
     assert_eq!(told(&[flush("a"), None, flush("b"), bare("b")]), "ab");
 }
 
 #[test]
-fn without_marks_each_message_is_one_event() {
+fn unmarked_messages_are_complete_texts() {
     let twice = [bare("Let me see."), None, bare("Let me see."), None, bare("Let me see. Done.")];
     assert_eq!(told(&twice), "Let me see.Let me see.Let me see. Done.");
     assert_eq!(told(&[bare("a"), None, bare("b"), bare("ab")]), "ab");
 }
 
 #[test]
-fn snapshots_give_what_is_new_in_them() {
+fn only_the_new_part_of_a_snapshot_is_output() {
     let events = [bare("no"), bare("no no"), bare("no no no"), bare("no no no")];
     assert_eq!(told(&events), "no no no");
     let lines = [bare("\n"), bare("\n\n"), bare("\n\n\n"), bare("\n\n\n")];
@@ -77,7 +77,7 @@ fn snapshots_give_what_is_new_in_them() {
 }
 
 #[test]
-fn snapshots_go_on_across_tool_calls_or_begin_anew() {
+fn snapshots_may_continue_or_restart_after_a_tool_call() {
     let on = [bare("a"), bare("ab"), None, bare("ab"), bare("abc"), bare("abcd"), bare("abcd")];
     assert_eq!(told(&on), "abcd");
     let anew = [bare("a"), bare("ab"), None, bare("x"), bare("xy"), bare("xy"), bare("abxy")];
@@ -87,7 +87,7 @@ fn snapshots_go_on_across_tool_calls_or_begin_anew() {
 }
 
 #[test]
-fn pieces_without_marks_are_put_together() {
+fn unmarked_pieces_are_joined() {
     assert_eq!(
         told(&[bare("He"), bare("llo"), bare("llo you"), bare("Hellollo you")]),
         "Hellollo you"
@@ -95,17 +95,17 @@ fn pieces_without_marks_are_put_together() {
 }
 
 #[test]
-fn marks_that_come_late_still_decide() {
+fn late_marks_still_decide() {
     assert_eq!(told(&[bare("a"), None, delta("a"), delta("a"), bare("aa")]), "aaa");
 }
 
 #[test]
-fn what_is_too_long_to_compare_is_not_kept() {
-    let mut voice = Voice::default();
+fn text_too_long_to_compare_is_not_stored() {
+    let mut voice = RecapFilter::default();
     let half = "x".repeat(MAX_LINE / 2 + 1);
-    assert_eq!(voice.hear(&half, Shape::Bare), half);
+    assert_eq!(voice.hear(&half, TextMark::Bare), half);
     voice.next_message();
-    assert_eq!(voice.hear(&half, Shape::Bare), half);
+    assert_eq!(voice.hear(&half, TextMark::Bare), half);
     assert!(voice.said.is_empty() && voice.over);
-    assert_eq!(voice.hear("more", Shape::Bare), "more");
+    assert_eq!(voice.hear("more", TextMark::Bare), "more");
 }

@@ -3,8 +3,8 @@
 use super::{
     encode::reason_word,
     types::{
-        AssistantMessage, ChatCompletion, Choice, MadeBody, MadeCall, MadeCustom, MadeFunction,
-        UsageBody,
+        AssistantMessage, ChatChoice, ChatCompletion, ChatUsage, MadeBody, MadeCall, MadeCustom,
+        MadeFunction,
     },
 };
 use crate::{
@@ -15,18 +15,18 @@ use crate::{
 
 /// The events of one turn, and what its completion has beside them.
 #[derive(Debug)]
-pub struct Collector {
-    events: Aggregator,
+pub struct ChatCollector {
+    events: ChatAggregator,
     id: String,
     created: u64,
     model: String,
 }
 
-impl Collector {
+impl ChatCollector {
     /// `created` is in Unix seconds; `model` is the name the client asked for.
     #[must_use]
     pub fn new(id: String, created: u64, model: String) -> Self {
-        Self { events: Aggregator::default(), id, created, model }
+        Self { events: ChatAggregator::default(), id, created, model }
     }
 
     /// The tools with these names are custom: their calls have raw text in the place of arguments.
@@ -37,7 +37,7 @@ impl Collector {
     }
 }
 
-impl Collect for Collector {
+impl Collect for ChatCollector {
     fn on_event(&mut self, event: TurnEvent) {
         self.events.on_event(event);
     }
@@ -50,10 +50,10 @@ impl Collect for Collector {
 
 /// Collects the events of one turn.
 #[derive(Debug, Default)]
-pub struct Aggregator {
+pub struct ChatAggregator {
     text: String,
     reasoning: String,
-    calls: Vec<Call>,
+    calls: Vec<CollectedCall>,
     /// The names of custom tools.
     custom: Vec<String>,
     usage: Option<Usage>,
@@ -61,13 +61,13 @@ pub struct Aggregator {
 }
 
 #[derive(Debug)]
-struct Call {
+struct CollectedCall {
     id: CallId,
     name: String,
     arguments: String,
 }
 
-impl Aggregator {
+impl ChatAggregator {
     /// Takes the next event. Events after the ending are dropped.
     pub fn on_event(&mut self, event: TurnEvent) {
         if self.ending.is_some() {
@@ -78,7 +78,7 @@ impl Aggregator {
             TurnEvent::Text(text) => append(&mut self.text, text),
             TurnEvent::Reasoning(text) => append(&mut self.reasoning, text),
             TurnEvent::ToolCallBegin { id, name } => {
-                self.calls.push(Call { id, name, arguments: String::new() });
+                self.calls.push(CollectedCall { id, name, arguments: String::new() });
             }
             TurnEvent::ToolCallArgs { id, delta } => {
                 if let Some(call) = self.call(&id) {
@@ -98,7 +98,7 @@ impl Aggregator {
         }
     }
 
-    fn call(&mut self, id: &CallId) -> Option<&mut Call> {
+    fn call(&mut self, id: &CallId) -> Option<&mut CollectedCall> {
         self.calls.iter_mut().rev().find(|call| call.id == *id)
     }
 
@@ -120,7 +120,7 @@ impl Aggregator {
     ) -> Result<ChatCompletion, TurnError> {
         let reason = self.ending.unwrap_or_else(|| Err(cut_off()))?;
         let only_calls = self.text.is_empty() && !self.calls.is_empty();
-        let made = |Call { id, name, arguments }| {
+        let made = |CollectedCall { id, name, arguments }| {
             let body = if self.custom.contains(&name) {
                 let input = freeform::input(&arguments);
                 MadeBody::Custom { custom: MadeCustom { name, input } }
@@ -135,7 +135,7 @@ impl Aggregator {
             object: "chat.completion",
             created,
             model,
-            choices: [Choice {
+            choices: [ChatChoice {
                 index: 0,
                 message: AssistantMessage {
                     role: "assistant",
@@ -147,7 +147,7 @@ impl Aggregator {
                 logprobs: None,
                 finish_reason: reason_word(reason),
             }],
-            usage: self.usage.map(UsageBody::from),
+            usage: self.usage.map(ChatUsage::from),
         })
     }
 }

@@ -1,11 +1,11 @@
-use super::Aggregator;
+use super::ChatAggregator;
 use crate::{
     error::{ErrorCode, TurnError},
     model::{FinishReason, TurnEvent, Usage, UsageSource, ids::CallId},
 };
 
 fn whole(events: Vec<TurnEvent>) -> Result<String, TurnError> {
-    let mut all = Aggregator::default();
+    let mut all = ChatAggregator::default();
     for event in events {
         all.on_event(event);
     }
@@ -14,7 +14,7 @@ fn whole(events: Vec<TurnEvent>) -> Result<String, TurnError> {
 }
 
 #[test]
-fn text_with_reasoning_and_usage() {
+fn completion_has_text_reasoning_and_usage() {
     let usage = Usage {
         input: 100,
         output: 20,
@@ -37,7 +37,7 @@ fn text_with_reasoning_and_usage() {
 }
 
 #[test]
-fn only_tool_calls() {
+fn completion_of_tool_calls_has_null_content() {
     let id = CallId::sanitised("sess_1__call_0");
     insta::assert_snapshot!(
         whole(vec![

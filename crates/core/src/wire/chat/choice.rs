@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::types::{AllowedTools, NamedFunction, ToolChoice as Given};
+use super::types::{AllowedTools, ChatToolChoice, NamedFunction};
 use crate::{
     error::TurnError,
     model::{Tool, ToolChoice},
@@ -14,7 +14,7 @@ use crate::{
 
 /// Decodes the choice. A selection leaves only the selected tools in `tools`.
 pub(super) fn decode(
-    given: Option<WordOr<Given>>,
+    given: Option<WordOr<ChatToolChoice>>,
     tools: &mut Vec<Tool>,
 ) -> Result<ToolChoice, TurnError> {
     let choice = match given {

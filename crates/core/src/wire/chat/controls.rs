@@ -3,17 +3,17 @@
 
 use serde_json::Number;
 
-use super::types::{JsonSchema, Request, ResponseFormat};
+use super::types::{ChatJsonSchema, ChatRequestBody, ResponseFormat};
 use crate::{
     error::TurnError,
-    model::{Effort, Format, Params, Sampling, Schema, ToolChoice},
+    model::{AnswerFormat, Effort, ParamHandling, Sampling, Schema, ToolChoice},
     wire::{
         json::{invalid, is_not, is_set, unsupported},
         lenient::{Object, TextOr},
     },
 };
 
-pub(super) fn decode(request: &Request<'_>) -> Result<Sampling, TurnError> {
+pub(super) fn decode(request: &ChatRequestBody<'_>) -> Result<Sampling, TurnError> {
     let stop: Vec<String> = match &request.stop {
         None => Vec::new(),
         Some(TextOr::Text(word)) => vec![word.clone()],
@@ -24,7 +24,7 @@ pub(super) fn decode(request: &Request<'_>) -> Result<Sampling, TurnError> {
         max_tokens: max_tokens(request)?,
         stop: stop.into_iter().filter(|word| !word.is_empty()).collect(),
         format: format(request.response_format.as_ref())?,
-        params: Params { ignored: ignored(request), ..Params::default() },
+        params: ParamHandling { ignored: ignored(request), ..ParamHandling::default() },
     };
     if sampling.effort.is_some() {
         sampling.params.native.push("reasoning_effort");
@@ -33,7 +33,7 @@ pub(super) fn decode(request: &Request<'_>) -> Result<Sampling, TurnError> {
         ("max_tokens", request.max_tokens.is_some()),
         ("max_completion_tokens", request.max_completion_tokens.is_some()),
         ("stop", !sampling.stop.is_empty()),
-        ("response_format", sampling.format != Format::Text),
+        ("response_format", sampling.format != AnswerFormat::Text),
     ]
     .into_iter()
     .filter_map(|(name, set)| set.then_some(name))
@@ -42,7 +42,12 @@ pub(super) fn decode(request: &Request<'_>) -> Result<Sampling, TurnError> {
 }
 
 /// Lists what the client said about tools.
-pub(super) fn note_tools(params: &mut Params, tools: bool, choice: &ToolChoice, parallel: bool) {
+pub(super) fn note_tools(
+    params: &mut ParamHandling,
+    tools: bool,
+    choice: &ToolChoice,
+    parallel: bool,
+) {
     let set = [
         ("tools", tools),
         ("tool_choice", *choice != ToolChoice::Auto),
@@ -64,7 +69,7 @@ fn effort(word: Option<&str>) -> Result<Option<Effort>, TurnError> {
 }
 
 /// Both are checked; the smaller one counts.
-fn max_tokens(request: &Request<'_>) -> Result<Option<u64>, TurnError> {
+fn max_tokens(request: &ChatRequestBody<'_>) -> Result<Option<u64>, TurnError> {
     let older = at_least_one("max_tokens", request.max_tokens.as_ref())?;
     let newer = at_least_one("max_completion_tokens", request.max_completion_tokens.as_ref())?;
     Ok(older.into_iter().chain(newer).min())
@@ -81,20 +86,20 @@ fn at_least_one(name: &str, number: Option<&Number>) -> Result<Option<u64>, Turn
     }
 }
 
-fn format(given: Option<&Object<ResponseFormat>>) -> Result<Format, TurnError> {
-    let Some(Object(given)) = given else { return Ok(Format::Text) };
+fn format(given: Option<&Object<ResponseFormat>>) -> Result<AnswerFormat, TurnError> {
+    let Some(Object(given)) = given else { return Ok(AnswerFormat::Text) };
     match given.r#type.as_deref() {
-        None | Some("text") => Ok(Format::Text),
-        Some("json_object") => Ok(Format::Json),
+        None | Some("text") => Ok(AnswerFormat::Text),
+        Some("json_object") => Ok(AnswerFormat::Json),
         Some("json_schema") => match &given.json_schema {
-            Some(Object(JsonSchema { name, schema: Some(schema) })) => {
+            Some(Object(ChatJsonSchema { name, schema: Some(schema) })) => {
                 let name = name.clone().filter(|name| !name.is_empty());
-                Ok(Format::Schema(Schema {
+                Ok(AnswerFormat::Schema(Schema {
                     name: name.unwrap_or_else(|| "answer".to_owned()),
                     text: schema.get().to_owned(),
                 }))
             }
-            Some(Object(JsonSchema { schema: None, .. })) | None => Err(invalid(
+            Some(Object(ChatJsonSchema { schema: None, .. })) | None => Err(invalid(
                 "response_format.json_schema.schema".to_owned(),
                 "a `response_format` of the type `json_schema` needs its `json_schema.schema`"
                     .to_owned(),
@@ -109,7 +114,7 @@ fn format(given: Option<&Object<ResponseFormat>>) -> Result<Format, TurnError> {
 
 /// Parameters that the client set to something other than their default, and that
 /// no backend honours.
-fn ignored(request: &Request<'_>) -> Vec<&'static str> {
+fn ignored(request: &ChatRequestBody<'_>) -> Vec<&'static str> {
     let one = |number: &Option<Number>| is_not(number.as_ref(), 1.0);
     let zero = |number: &Option<Number>| is_not(number.as_ref(), 0.0);
     [

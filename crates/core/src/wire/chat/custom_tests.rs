@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    Collector, Encoder, decode_request,
+    ChatCollector, ChatEncoder, decode_request,
     testing::{messages, ok, refused, with},
 };
 use crate::{
@@ -19,7 +19,7 @@ const PATCH: &str = r#"{"type":"custom","custom":{"name":"patch","description":"
     "format":{"type":"grammar","grammar":{"syntax":"lark","definition":"start: LINE"}}}}"#;
 
 #[test]
-fn a_custom_tool_is_offered_as_a_function_of_one_string() {
+fn custom_tool_becomes_a_function_with_one_string() {
     let body = with(&format!(
         r#""tools":[{PATCH},{{"type":"function","function":{{"name":"bash"}}}},
         {{"type":"custom","custom":{{"name":"note","format":{{"type":"text"}}}}}}]"#
@@ -94,8 +94,8 @@ fn calls() -> Vec<TurnEvent> {
 }
 
 #[test]
-fn a_stream_has_the_raw_text_of_a_custom_call() {
-    let encoder = Encoder::new("chatcmpl-x", 1, "auto", false);
+fn stream_has_the_raw_input_of_a_custom_call() {
+    let encoder = ChatEncoder::new("chatcmpl-x", 1, "auto", false);
     let stream = stream(encoder.with_custom(vec!["patch".to_owned()]), &calls());
     let deltas: Vec<Value> = stream
         .lines()
@@ -117,8 +117,8 @@ fn a_stream_has_the_raw_text_of_a_custom_call() {
 }
 
 #[test]
-fn a_whole_reply_has_the_raw_text_of_a_custom_call() {
-    let collector = Collector::new("chatcmpl-x".to_owned(), 1, "auto".to_owned());
+fn completion_has_the_raw_input_of_a_custom_call() {
+    let collector = ChatCollector::new("chatcmpl-x".to_owned(), 1, "auto".to_owned());
     let mut collector = Box::new(collector.with_custom(vec!["patch".to_owned()]));
     for event in calls() {
         collector.on_event(event);

@@ -5,8 +5,8 @@ use serde_json::value::RawValue;
 
 use super::{
     choice, controls,
-    messages::Conversation,
-    types::{self, Request},
+    messages::ChatConversation,
+    types::{self, ChatRequestBody},
 };
 use crate::{
     error::{ErrorCode, TurnError},
@@ -43,7 +43,7 @@ pub fn decode(body: &[u8]) -> Result<TurnRequest, TurnError> {
 /// but the first name the field.
 pub fn decode_request(body: &[u8]) -> Result<ChatRequest, TurnError> {
     let body = replace_lone(body);
-    let Object(request) = parse::<Object<Request<'_>>>(&body)?;
+    let Object(request) = parse::<Object<ChatRequestBody<'_>>>(&body)?;
     refuse_unsupported(&request)?;
     let Some(model) = request.model.as_deref().map(str::trim).filter(|name| !name.is_empty())
     else {
@@ -55,7 +55,7 @@ pub fn decode_request(body: &[u8]) -> Result<ChatRequest, TurnError> {
         return Err(TurnError::new(ErrorCode::MissingMessages, "`messages` is missing or empty")
             .param("messages"));
     };
-    let mut conversation = Conversation::default();
+    let mut conversation = ChatConversation::default();
     let mut last_user = 0;
     for (index, Object(message)) in messages.into_iter().enumerate() {
         if message.role.as_deref() == Some("user") {
@@ -101,7 +101,7 @@ pub fn fuzz(data: &[u8]) {
     let _ = decode(data);
 }
 
-fn refuse_unsupported(request: &Request<'_>) -> Result<(), TurnError> {
+fn refuse_unsupported(request: &ChatRequestBody<'_>) -> Result<(), TurnError> {
     if let Some(n) = &request.n {
         match n.as_f64() {
             Some(n) if n > 1.0 => {
@@ -151,7 +151,7 @@ fn refuse_unsupported(request: &Request<'_>) -> Result<(), TurnError> {
 
 /// The tools, and the names of those among them that are custom.
 fn tools(
-    given: Vec<Object<types::Tool>>,
+    given: Vec<Object<types::ChatTool>>,
     ignored: &mut Vec<&'static str>,
 ) -> Result<(Vec<Tool>, Vec<String>), TurnError> {
     check_tools(given.len())?;
@@ -207,7 +207,7 @@ fn custom_tool(given: Option<Object<types::Custom>>, path: &str) -> Result<Tool,
     };
     let format = custom.format.map(|Object(format)| format).unwrap_or_default();
     let grammar = format.grammar.map(|Object(grammar)| grammar).unwrap_or_default();
-    let format = freeform::Format {
+    let format = freeform::FreeformFormat {
         kind: format.r#type.as_deref(),
         syntax: grammar.syntax.as_deref(),
         definition: grammar.definition.as_deref(),

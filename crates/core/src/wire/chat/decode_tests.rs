@@ -4,12 +4,15 @@ use proptest::prelude::*;
 use super::decode;
 use crate::{
     error::ErrorCode::{InvalidJson, InvalidValue, MissingMessages, UnsupportedParameter},
-    model::{Effort, Format, Image, ImageSource, Item, Params, Schema, ToolChoice, ToolContent},
+    model::{
+        AnswerFormat, Effort, Image, ImageSource, Item, ParamHandling, Schema, ToolChoice,
+        ToolContent,
+    },
     wire::chat::testing::{messages, ok, refused, with},
 };
 
 #[test]
-fn a_full_conversation() {
+fn full_conversation_is_decoded() {
     let request = ok(r#"{
         "model": "claude-sonnet-4.5:high",
         "stream": true,
@@ -51,7 +54,7 @@ fn a_full_conversation() {
 }
 
 #[test]
-fn malformed_json_says_where() {
+fn json_error_has_its_position() {
     let message = refused("{\"model\": \"auto\",\n \"messages\": [}", InvalidJson, None);
     assert!(message.ends_with("at line 2 column 15"), "{message}");
     refused("", InvalidJson, None);
@@ -66,7 +69,7 @@ fn malformed_json_says_where() {
 
 /// Also in parts that are not read: in unknown fields, and in schemas, which are kept as they are.
 #[test]
-fn fields_given_twice_and_endless_nesting_are_refused() {
+fn duplicate_fields_and_deep_nesting_are_refused() {
     refused(&with(r#""model":"b""#), InvalidJson, Some("model"));
     refused(&with(r#""x":{"y":[{"z":1,"z":1}]}"#), InvalidJson, Some("x.y[0].z"));
     let tool =
@@ -79,7 +82,7 @@ fn fields_given_twice_and_endless_nesting_are_refused() {
 }
 
 #[test]
-fn model_and_messages_are_needed() {
+fn model_and_messages_are_required() {
     refused("{}", InvalidValue, Some("model"));
     refused(r#"{"model":" ","messages":[]}"#, InvalidValue, Some("model"));
     refused(r#"{"model":null,"messages":[]}"#, InvalidValue, Some("model"));
@@ -205,7 +208,7 @@ fn each_role_requires_its_fields() {
 }
 
 #[test]
-fn images() {
+fn images_are_read_from_data_urls() {
     let image = |url: &str| {
         messages(&format!(
             r#"{{"role":"user","content":[{{"type":"image_url","image_url":{{"url":"{url}"}}}}]}}"#
@@ -313,7 +316,7 @@ fn ignored_parameters_are_listed_when_set() {
     );
     assert_eq!(request.sampling.max_tokens, Some(100), "the smaller one");
     assert_eq!(request.sampling.stop, ["a", "b"]);
-    assert_eq!(request.sampling.format, Format::Json);
+    assert_eq!(request.sampling.format, AnswerFormat::Json);
     assert_eq!(request.hints.user.as_deref(), Some("ann"));
 
     let request = ok(&with(
@@ -322,12 +325,12 @@ fn ignored_parameters_are_listed_when_set() {
         "store":false,"metadata":{},"service_tier":"auto","prediction":null,"tools":[],
         "tool_choice":"auto","parallel_tool_calls":true,"reasoning_effort":null"#,
     ));
-    assert_eq!(request.sampling.params, Params::default());
+    assert_eq!(request.sampling.params, ParamHandling::default());
     assert!(!request.sampling.is_controlled());
 }
 
 #[test]
-fn limits_formats_and_sequences() {
+fn invalid_limits_formats_and_stop_sequences_are_refused() {
     for (extra, param) in [
         (r#""max_tokens":0"#, "max_tokens"),
         (r#""max_tokens":-1"#, "max_tokens"),
@@ -350,11 +353,11 @@ fn limits_formats_and_sequences() {
     .sampling;
     assert_eq!((sampling.max_tokens, sampling.stop), (Some(7), vec!["x".to_owned()]));
     let schema = Schema { name: "n".to_owned(), text: r#"{"type":"object"}"#.to_owned() };
-    assert_eq!(sampling.format, Format::Schema(schema));
+    assert_eq!(sampling.format, AnswerFormat::Schema(schema));
 }
 
 #[test]
-fn efforts_and_choices() {
+fn efforts_and_tool_choices_are_decoded() {
     for (word, effort) in [("none", Effort::None), ("XHIGH", Effort::Xhigh), ("max", Effort::Max)] {
         let request = ok(&with(&format!(r#""reasoning_effort":"{word}""#)));
         assert_eq!(request.sampling.effort, Some(effort));

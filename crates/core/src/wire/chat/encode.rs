@@ -11,7 +11,7 @@ use bytes::{BufMut as _, BytesMut};
 use serde::Serialize;
 
 use super::types::{
-    CallDelta, CustomDelta, Delta, ErrorBody, FunctionDelta, ToolCallDelta, UsageBody,
+    CallDelta, ChatDelta, ChatUsage, CustomDelta, FunctionDelta, OpenAiErrorBody, ToolCallDelta,
 };
 use crate::{
     error::TurnError,
@@ -22,26 +22,26 @@ use crate::{
 /// Encodes one turn. Give it every event, in order; it appends the bytes to the
 /// caller's buffer.
 #[derive(Debug)]
-pub struct Encoder {
+pub struct ChatEncoder {
     /// Everything of a chunk up to its `choices`.
     envelope: Box<[u8]>,
     include_usage: bool,
-    stage: Stage,
+    stage: ChatStage,
     usage: Option<Usage>,
     /// The names of custom tools.
     custom: Vec<String>,
     /// The calls so far; the place of one is its `index`.
-    calls: Vec<Call>,
+    calls: Vec<StreamedCall>,
 }
 
 #[derive(Debug)]
-struct Call {
+struct StreamedCall {
     id: CallId,
-    kind: CallKind,
+    kind: StreamedCallKind,
 }
 
 #[derive(Debug)]
-enum CallKind {
+enum StreamedCallKind {
     Function {
         has_arguments: bool,
     },
@@ -51,7 +51,7 @@ enum CallKind {
 
 /// How far the stream is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum ChatStage {
     /// Nothing is written yet: the role comes first.
     Fresh,
     Open,
@@ -70,7 +70,7 @@ struct Envelope<'a> {
 const ONE_CHOICE: &[u8] = br#","choices":[{"index":0,"delta":"#;
 const NO_REASON: &[u8] = b",\"finish_reason\":null}]}\n\n";
 
-impl Encoder {
+impl ChatEncoder {
     /// `created` is in Unix seconds; `model` is the name the client asked for.
     #[must_use]
     pub fn new(id: &str, created: u64, model: &str, include_usage: bool) -> Self {
@@ -82,7 +82,7 @@ impl Encoder {
         Self {
             envelope: envelope.to_vec().into_boxed_slice(),
             include_usage,
-            stage: Stage::Fresh,
+            stage: ChatStage::Fresh,
             usage: None,
             custom: Vec::new(),
             calls: Vec::new(),
@@ -100,14 +100,14 @@ impl Encoder {
         let index = self.calls.len();
         let (word, kind, body) = if self.custom.iter().any(|custom| custom == name) {
             let body = CallDelta::Custom(CustomDelta { name: Some(name), input: "" });
-            ("custom", CallKind::Custom(Some(Freeform::default())), body)
+            ("custom", StreamedCallKind::Custom(Some(Freeform::default())), body)
         } else {
             let body = CallDelta::Function(FunctionDelta { name: Some(name), arguments: "" });
-            ("function", CallKind::Function { has_arguments: false }, body)
+            ("function", StreamedCallKind::Function { has_arguments: false }, body)
         };
-        self.calls.push(Call { id: id.clone(), kind });
+        self.calls.push(StreamedCall { id: id.clone(), kind });
         let call = ToolCallDelta { index, id: Some(id.as_str()), kind: Some(word), body };
-        self.delta(Delta { tool_calls: Some([call]), ..Delta::default() }, out);
+        self.delta(ChatDelta { tool_calls: Some([call]), ..ChatDelta::default() }, out);
     }
 
     fn arguments(&mut self, id: &CallId, delta: &str, out: &mut BytesMut) {
@@ -115,12 +115,12 @@ impl Encoder {
         let call = self.calls.iter_mut().enumerate().rev().find(|(_, call)| call.id == *id);
         let Some((index, call)) = call.filter(|_| !delta.is_empty()) else { return };
         match &mut call.kind {
-            CallKind::Function { has_arguments } => {
+            StreamedCallKind::Function { has_arguments } => {
                 *has_arguments = true;
                 let body = CallDelta::Function(FunctionDelta { name: None, arguments: delta });
                 self.call_delta(index, body, out);
             }
-            CallKind::Custom(reader) => {
+            StreamedCallKind::Custom(reader) => {
                 let mut input = String::new();
                 if let Some(reader) = reader {
                     reader.push(delta, &mut input);
@@ -134,11 +134,11 @@ impl Encoder {
         let call = self.calls.iter_mut().enumerate().rev().find(|(_, call)| call.id == *id);
         let Some((index, call)) = call else { return };
         match &mut call.kind {
-            CallKind::Function { has_arguments: true } => {}
+            StreamedCallKind::Function { has_arguments: true } => {}
             // A call of a tool that takes nothing: clients parse the arguments, and the empty
             // string is not JSON.
-            CallKind::Function { has_arguments: false } => self.arguments(id, "{}", out),
-            CallKind::Custom(reader) => {
+            StreamedCallKind::Function { has_arguments: false } => self.arguments(id, "{}", out),
+            StreamedCallKind::Custom(reader) => {
                 let mut input = String::new();
                 if let Some(reader) = reader.take() {
                     reader.finish(&mut input);
@@ -157,23 +157,24 @@ impl Encoder {
 
     fn call_delta(&mut self, index: usize, body: CallDelta<'_>, out: &mut BytesMut) {
         let call = ToolCallDelta { index, id: None, kind: None, body };
-        self.delta(Delta { tool_calls: Some([call]), ..Delta::default() }, out);
+        self.delta(ChatDelta { tool_calls: Some([call]), ..ChatDelta::default() }, out);
     }
 
     fn open(&mut self, out: &mut BytesMut) {
-        if self.stage == Stage::Fresh {
-            self.stage = Stage::Open;
-            let role = Delta { role: Some("assistant"), content: Some(""), ..Delta::default() };
+        if self.stage == ChatStage::Fresh {
+            self.stage = ChatStage::Open;
+            let role =
+                ChatDelta { role: Some("assistant"), content: Some(""), ..ChatDelta::default() };
             self.chunk(role, out);
         }
     }
 
-    fn delta(&mut self, delta: Delta<'_>, out: &mut BytesMut) {
+    fn delta(&mut self, delta: ChatDelta<'_>, out: &mut BytesMut) {
         self.open(out);
         self.chunk(delta, out);
     }
 
-    fn chunk(&self, delta: Delta<'_>, out: &mut BytesMut) {
+    fn chunk(&self, delta: ChatDelta<'_>, out: &mut BytesMut) {
         out.put_slice(&self.envelope);
         out.put_slice(ONE_CHOICE);
         put_json(out, &delta);
@@ -190,36 +191,39 @@ impl Encoder {
         if let Some(usage) = self.usage.filter(|_| self.include_usage) {
             out.put_slice(&self.envelope);
             out.put_slice(br#","choices":[],"usage":"#);
-            put_json(out, &UsageBody::from(usage));
+            put_json(out, &ChatUsage::from(usage));
             out.put_slice(b"}\n\n");
         }
         SseFrame { event: None, data: "[DONE]" }.write(out);
-        self.stage = Stage::Ended;
+        self.stage = ChatStage::Ended;
     }
 
     fn fail(&mut self, error: &TurnError, out: &mut BytesMut) {
         out.put_slice(b"data: ");
-        put_json(out, &ErrorBody::from(error));
+        put_json(out, &OpenAiErrorBody::from(error));
         out.put_slice(b"\n\n");
-        self.stage = Stage::Ended;
+        self.stage = ChatStage::Ended;
     }
 }
 
-impl Encode for Encoder {
+impl Encode for ChatEncoder {
     fn on_event(&mut self, event: &TurnEvent, out: &mut BytesMut) {
-        if self.stage == Stage::Ended {
+        if self.stage == ChatStage::Ended {
             return;
         }
         match event {
             TurnEvent::Started => self.open(out),
             TurnEvent::Text(text) => {
                 if !text.is_empty() {
-                    self.delta(Delta { content: Some(text), ..Delta::default() }, out);
+                    self.delta(ChatDelta { content: Some(text), ..ChatDelta::default() }, out);
                 }
             }
             TurnEvent::Reasoning(text) => {
                 if !text.is_empty() {
-                    self.delta(Delta { reasoning_content: Some(text), ..Delta::default() }, out);
+                    self.delta(
+                        ChatDelta { reasoning_content: Some(text), ..ChatDelta::default() },
+                        out,
+                    );
                 }
             }
             TurnEvent::ToolCallBegin { id, name } => self.begin(id, name, out),
@@ -233,13 +237,13 @@ impl Encode for Encoder {
     }
 
     fn on_cut(&mut self, out: &mut BytesMut) {
-        if self.stage != Stage::Ended {
+        if self.stage != ChatStage::Ended {
             self.fail(&cut_off(), out);
         }
     }
 
     fn is_ended(&self) -> bool {
-        self.stage == Stage::Ended
+        self.stage == ChatStage::Ended
     }
 }
 

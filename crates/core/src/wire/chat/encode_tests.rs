@@ -1,6 +1,6 @@
 //! The words of a stream. What holds for every stream of every dialect is in `tests/it`.
 
-use super::Encoder;
+use super::ChatEncoder;
 use crate::{
     error::{ErrorCode, TurnError},
     model::{FinishReason, TurnEvent},
@@ -8,7 +8,8 @@ use crate::{
 };
 
 fn encode(include_usage: bool, events: &[TurnEvent]) -> String {
-    let encoder = Encoder::new("chatcmpl-xxx", 1_234_567_890, "claude-sonnet-4.5", include_usage);
+    let encoder =
+        ChatEncoder::new("chatcmpl-xxx", 1_234_567_890, "claude-sonnet-4.5", include_usage);
     stream(encoder, events)
 }
 
@@ -84,7 +85,7 @@ fn failure_is_an_error_frame_and_ends_the_stream() {
 }
 
 #[test]
-fn a_cut_stream_is_never_a_clean_stop() {
+fn cut_stream_is_not_a_clean_stop() {
     let stream = encode(false, &[TurnEvent::Started, text("half")]);
     assert!(stream.contains(r#""code":"upstream_closed""#), "{stream}");
     assert!(!stream.contains("[DONE]"));
@@ -110,7 +111,7 @@ fn a_call_without_arguments_gets_an_empty_object() {
 }
 
 #[test]
-fn usage_only_when_asked_for() {
+fn usage_is_sent_only_on_request() {
     let events = [TurnEvent::Usage(usage()), TurnEvent::Finished(FinishReason::Length)];
     assert!(!encode(false, &events).contains("usage"));
     assert!(encode(true, &events).contains(r#""choices":[],"usage":{"prompt_tokens":100,"#));

@@ -5,7 +5,7 @@ use crate::{
     error::TurnError,
     model::{Image, Item, Message, Part, Reasoning, Role, ToolCall, ToolContent, ToolResult},
     wire::{
-        file::{self, File},
+        file::{self, InlineFile},
         freeform,
         image::from_data_url,
         json::{invalid, unsupported},
@@ -16,24 +16,24 @@ use crate::{
 
 /// What the messages come to.
 #[derive(Debug, Default)]
-pub(super) struct Conversation {
+pub(super) struct ChatConversation {
     pub(super) system: Vec<String>,
     pub(super) items: Vec<Item>,
 }
 
 /// One element of a content list, once it is understood.
-enum Piece {
+enum ChatPiece {
     Text(String),
     Thinking(String),
     Image(Image),
 }
 
-impl Conversation {
+impl ChatConversation {
     /// Adds the message at `messages[index]`.
     pub(super) fn push(
         &mut self,
         index: usize,
-        message: types::Message<'_>,
+        message: types::ChatMessage<'_>,
     ) -> Result<(), TurnError> {
         let at = |field: &str| format!("messages[{index}].{field}");
         match message.role.as_deref() {
@@ -60,19 +60,19 @@ impl Conversation {
     fn push_system(
         &mut self,
         index: usize,
-        content: Option<TextOr<Object<types::Part>>>,
+        content: Option<TextOr<Object<types::ChatPart>>>,
     ) -> Result<(), TurnError> {
         let mut text = String::new();
         for (place, piece) in pieces(index, content)?.into_iter().enumerate() {
             match piece {
-                Piece::Text(piece) => {
+                ChatPiece::Text(piece) => {
                     if !text.is_empty() {
                         text.push('\n');
                     }
                     text.push_str(&piece);
                 }
-                Piece::Thinking(_) => {}
-                Piece::Image(_) => return Err(misplaced_image(index, place)),
+                ChatPiece::Thinking(_) => {}
+                ChatPiece::Image(_) => return Err(misplaced_image(index, place)),
             }
         }
         if !text.is_empty() {
@@ -84,7 +84,7 @@ impl Conversation {
     fn push_user(
         &mut self,
         index: usize,
-        content: Option<TextOr<Object<types::Part>>>,
+        content: Option<TextOr<Object<types::ChatPart>>>,
     ) -> Result<(), TurnError> {
         if content.is_none() {
             return Err(invalid(
@@ -95,9 +95,9 @@ impl Conversation {
         let parts: Vec<Part> = pieces(index, content)?
             .into_iter()
             .filter_map(|piece| match piece {
-                Piece::Text(text) => Some(Part::Text(text)),
-                Piece::Image(image) => Some(Part::Image(image)),
-                Piece::Thinking(_) => None,
+                ChatPiece::Text(text) => Some(Part::Text(text)),
+                ChatPiece::Image(image) => Some(Part::Image(image)),
+                ChatPiece::Thinking(_) => None,
             })
             .collect();
         self.items.push(Item::Message(Message { role: Role::User, parts }));
@@ -107,7 +107,7 @@ impl Conversation {
     fn push_assistant(
         &mut self,
         index: usize,
-        message: types::Message<'_>,
+        message: types::ChatMessage<'_>,
     ) -> Result<(), TurnError> {
         if message.function_call.is_some() {
             return Err(unsupported(
@@ -127,10 +127,10 @@ impl Conversation {
         let mut parts = Vec::new();
         for (place, piece) in pieces(index, message.content)?.into_iter().enumerate() {
             match piece {
-                Piece::Text(text) if text.is_empty() => {}
-                Piece::Text(text) => parts.push(Part::Text(text)),
-                Piece::Thinking(text) => reasoning.push_str(&text),
-                Piece::Image(_) => return Err(misplaced_image(index, place)),
+                ChatPiece::Text(text) if text.is_empty() => {}
+                ChatPiece::Text(text) => parts.push(Part::Text(text)),
+                ChatPiece::Thinking(text) => reasoning.push_str(&text),
+                ChatPiece::Image(_) => return Err(misplaced_image(index, place)),
             }
         }
         let refusal = message.refusal.and_then(|MaybeText(text)| text);
@@ -150,7 +150,11 @@ impl Conversation {
         Ok(())
     }
 
-    fn push_tool(&mut self, index: usize, message: types::Message<'_>) -> Result<(), TurnError> {
+    fn push_tool(
+        &mut self,
+        index: usize,
+        message: types::ChatMessage<'_>,
+    ) -> Result<(), TurnError> {
         let Some(call_id) = message.tool_call_id.filter(|id| !id.is_empty()) else {
             return Err(invalid(
                 format!("messages[{index}].tool_call_id"),
@@ -160,9 +164,9 @@ impl Conversation {
         let content = pieces(index, message.content)?
             .into_iter()
             .filter_map(|piece| match piece {
-                Piece::Text(text) => Some(ToolContent::Text(text)),
-                Piece::Image(image) => Some(ToolContent::Image(image)),
-                Piece::Thinking(_) => None,
+                ChatPiece::Text(text) => Some(ToolContent::Text(text)),
+                ChatPiece::Image(image) => Some(ToolContent::Image(image)),
+                ChatPiece::Thinking(_) => None,
             })
             .collect();
         self.items.push(Item::ToolResult(ToolResult { call_id, content, is_error: false }));
@@ -172,11 +176,11 @@ impl Conversation {
 
 fn pieces(
     index: usize,
-    content: Option<TextOr<Object<types::Part>>>,
-) -> Result<Vec<Piece>, TurnError> {
+    content: Option<TextOr<Object<types::ChatPart>>>,
+) -> Result<Vec<ChatPiece>, TurnError> {
     match content {
         None => Ok(Vec::new()),
-        Some(TextOr::Text(text)) => Ok(vec![Piece::Text(text)]),
+        Some(TextOr::Text(text)) => Ok(vec![ChatPiece::Text(text)]),
         Some(TextOr::List(parts)) => parts
             .into_iter()
             .enumerate()
@@ -185,11 +189,11 @@ fn pieces(
     }
 }
 
-fn piece(index: usize, place: usize, part: types::Part) -> Result<Piece, TurnError> {
+fn piece(index: usize, place: usize, part: types::ChatPart) -> Result<ChatPiece, TurnError> {
     let at = |field: &str| format!("messages[{index}].content[{place}].{field}");
     match part.r#type.as_deref() {
         Some("text" | "input_text" | "output_text") => match part.text {
-            Some(text) => Ok(Piece::Text(text)),
+            Some(text) => Ok(ChatPiece::Text(text)),
             None => Err(invalid(at("text"), "a text part needs `text`".to_owned())),
         },
         Some("image_url" | "input_image") => {
@@ -199,14 +203,14 @@ fn piece(index: usize, place: usize, part: types::Part) -> Result<Piece, TurnErr
                 None => (None, at("image_url")),
             };
             match url {
-                Some(url) => from_data_url(&url, &param).map(Piece::Image),
+                Some(url) => from_data_url(&url, &param).map(ChatPiece::Image),
                 None => Err(invalid(param, "an image part needs `image_url.url`".to_owned())),
             }
         }
-        Some("refusal") => Ok(Piece::Text(part.refusal.unwrap_or_default())),
+        Some("refusal") => Ok(ChatPiece::Text(part.refusal.unwrap_or_default())),
         Some("thinking" | "reasoning") => {
             let text = part.thinking.and_then(|MaybeText(text)| text).or(part.text);
-            Ok(Piece::Thinking(text.unwrap_or_default()))
+            Ok(ChatPiece::Thinking(text.unwrap_or_default()))
         }
         Some("file") => {
             let Some(Object(given)) = part.file else {
@@ -215,7 +219,7 @@ fn piece(index: usize, place: usize, part: types::Part) -> Result<Piece, TurnErr
             file_piece(&given, &at("file"))
         }
         Some("input_file") => {
-            let given = types::File {
+            let given = types::ChatFile {
                 file_id: part.file_id,
                 file_data: part.file_data,
                 filename: part.filename,
@@ -237,20 +241,20 @@ fn piece(index: usize, place: usize, part: types::Part) -> Result<Piece, TurnErr
     }
 }
 
-fn file_piece(given: &types::File, path: &str) -> Result<Piece, TurnError> {
-    let file = File {
+fn file_piece(given: &types::ChatFile, path: &str) -> Result<ChatPiece, TurnError> {
+    let file = InlineFile {
         data: given.file_data.as_deref(),
         name: given.filename.as_deref(),
         has_id: given.file_id.is_some(),
         has_url: false,
     };
     Ok(match file::read(&file, path)? {
-        file::Content::Text(text) => Piece::Text(text),
-        file::Content::Image(image) => Piece::Image(image),
+        file::Content::Text(text) => ChatPiece::Text(text),
+        file::Content::Image(image) => ChatPiece::Image(image),
     })
 }
 
-fn tool_call(path: &str, call: types::ToolCall<'_>) -> Result<ToolCall, TurnError> {
+fn tool_call(path: &str, call: types::ChatToolCall<'_>) -> Result<ToolCall, TurnError> {
     let Some(id) = call.id.filter(|id| !id.is_empty()) else {
         return Err(invalid(format!("{path}.id"), "a tool call needs its `id`".to_owned()));
     };

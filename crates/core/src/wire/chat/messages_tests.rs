@@ -16,7 +16,7 @@ fn parts(body: &str) -> Vec<Part> {
 }
 
 #[test]
-fn files_are_read_when_they_are_text() {
+fn text_files_are_inlined() {
     let file = |fields: &str| user(&format!(r#"{{"type":"file","file":{{{fields}}}}}"#));
     let text = |text: &str| vec![Part::Text(text.to_owned())];
     let named = r#""filename":"a.md","file_data":"data:text/markdown;base64,aGVsbG8=""#;
@@ -39,7 +39,7 @@ fn files_are_read_when_they_are_text() {
 }
 
 #[test]
-fn files_may_be_the_result_of_a_tool() {
+fn tool_results_may_contain_files() {
     let request = ok(&messages(
         r#"{"role":"user","content":"go"},
         {"role":"assistant","tool_calls":[{"id":"1","function":{"name":"read","arguments":"{}"}}]},

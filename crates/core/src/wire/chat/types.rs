@@ -17,14 +17,14 @@ use crate::{
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Request<'a> {
+pub(super) struct ChatRequestBody<'a> {
     pub(super) model: Option<String>,
     #[serde(borrow)]
-    pub(super) messages: Option<Vec<Object<Message<'a>>>>,
+    pub(super) messages: Option<Vec<Object<ChatMessage<'a>>>>,
     pub(super) stream: Option<bool>,
     pub(super) stream_options: Option<Object<StreamOptions>>,
-    pub(super) tools: Option<Vec<Object<Tool>>>,
-    pub(super) tool_choice: Option<WordOr<ToolChoice>>,
+    pub(super) tools: Option<Vec<Object<ChatTool>>>,
+    pub(super) tool_choice: Option<WordOr<ChatToolChoice>>,
     pub(super) parallel_tool_calls: Option<bool>,
     pub(super) reasoning_effort: Option<String>,
     pub(super) max_tokens: Option<Number>,
@@ -89,27 +89,27 @@ pub(super) struct StreamOptions {
 #[serde(default)]
 pub(super) struct ResponseFormat {
     pub(super) r#type: Option<String>,
-    pub(super) json_schema: Option<Object<JsonSchema>>,
+    pub(super) json_schema: Option<Object<ChatJsonSchema>>,
 }
 
 /// `strict` is not asked for: every answer is held against its schema.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct JsonSchema {
+pub(super) struct ChatJsonSchema {
     pub(super) name: Option<String>,
     pub(super) schema: Option<Box<RawValue>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Message<'a> {
+pub(super) struct ChatMessage<'a> {
     pub(super) role: Option<String>,
-    pub(super) content: Option<TextOr<Object<Part>>>,
+    pub(super) content: Option<TextOr<Object<ChatPart>>>,
     pub(super) refusal: Option<MaybeText>,
     pub(super) reasoning_content: Option<MaybeText>,
     pub(super) reasoning: Option<MaybeText>,
     #[serde(borrow)]
-    pub(super) tool_calls: Option<Vec<Object<ToolCall<'a>>>>,
+    pub(super) tool_calls: Option<Vec<Object<ChatToolCall<'a>>>>,
     pub(super) tool_call_id: Option<String>,
     #[serde(borrow)]
     pub(super) function_call: Option<&'a RawValue>,
@@ -119,13 +119,13 @@ pub(super) struct Message<'a> {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Part {
+pub(super) struct ChatPart {
     pub(super) r#type: Option<String>,
     pub(super) text: Option<String>,
     pub(super) refusal: Option<String>,
     pub(super) thinking: Option<MaybeText>,
-    pub(super) image_url: Option<WordOr<ImageUrl>>,
-    pub(super) file: Option<Object<File>>,
+    pub(super) image_url: Option<WordOr<ChatImageUrl>>,
+    pub(super) file: Option<Object<ChatFile>>,
     // Of `input_file`, which has them beside its type.
     pub(super) file_id: Option<MaybeText>,
     pub(super) file_data: Option<String>,
@@ -134,7 +134,7 @@ pub(super) struct Part {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct File {
+pub(super) struct ChatFile {
     pub(super) file_id: Option<MaybeText>,
     pub(super) file_data: Option<String>,
     pub(super) filename: Option<String>,
@@ -142,13 +142,13 @@ pub(super) struct File {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct ImageUrl {
+pub(super) struct ChatImageUrl {
     pub(super) url: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct ToolCall<'a> {
+pub(super) struct ChatToolCall<'a> {
     pub(super) id: Option<String>,
     pub(super) r#type: Option<String>,
     #[serde(borrow)]
@@ -174,7 +174,7 @@ pub(super) struct CalledFunction<'a> {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Tool {
+pub(super) struct ChatTool {
     pub(super) r#type: Option<String>,
     pub(super) function: Option<Object<Function>>,
     pub(super) custom: Option<Object<Custom>>,
@@ -212,7 +212,7 @@ pub(super) struct Function {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct ToolChoice {
+pub(super) struct ChatToolChoice {
     pub(super) r#type: Option<String>,
     pub(super) function: Option<Object<NamedFunction>>,
     pub(super) custom: Option<Object<NamedFunction>>,
@@ -243,7 +243,7 @@ pub(super) struct NamedFunction {
 
 /// What changes from chunk to chunk; the rest of a chunk is written once per stream.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(super) struct Delta<'a> {
+pub(super) struct ChatDelta<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) role: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -295,13 +295,13 @@ pub struct ChatCompletion {
     pub object: &'static str,
     pub created: u64,
     pub model: String,
-    pub choices: [Choice; 1],
+    pub choices: [ChatChoice; 1],
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub usage: Option<UsageBody>,
+    pub usage: Option<ChatUsage>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Choice {
+pub struct ChatChoice {
     pub index: usize,
     pub message: AssistantMessage,
     /// Always null; the specification wants the field.
@@ -352,7 +352,7 @@ pub struct MadeCustom {
 /// Token counts as OpenAI writes them: cached tokens are part of the prompt,
 /// reasoning tokens part of the completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct UsageBody {
+pub struct ChatUsage {
     pub prompt_tokens: u64,
     pub completion_tokens: u64,
     pub total_tokens: u64,
@@ -370,7 +370,7 @@ pub struct CompletionDetails {
     pub reasoning_tokens: u64,
 }
 
-impl From<Usage> for UsageBody {
+impl From<Usage> for ChatUsage {
     fn from(usage: Usage) -> Self {
         Self {
             prompt_tokens: usage.input,
@@ -386,12 +386,12 @@ impl From<Usage> for UsageBody {
 
 /// A failure as OpenAI's clients read it, as a response body or inside a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ErrorBody<'a> {
-    pub error: ErrorObject<'a>,
+pub struct OpenAiErrorBody<'a> {
+    pub error: OpenAiError<'a>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ErrorObject<'a> {
+pub struct OpenAiError<'a> {
     pub message: Cow<'a, str>,
     #[serde(rename = "type")]
     pub kind: &'static str,
@@ -400,11 +400,11 @@ pub struct ErrorObject<'a> {
     pub status: u16,
 }
 
-impl<'a> From<&'a TurnError> for ErrorBody<'a> {
+impl<'a> From<&'a TurnError> for OpenAiErrorBody<'a> {
     fn from(error: &'a TurnError) -> Self {
         let row = error.code.row();
         Self {
-            error: ErrorObject {
+            error: OpenAiError {
                 // It may quote what the client sent.
                 message: redact::text(&error.message),
                 kind: row.openai_type,

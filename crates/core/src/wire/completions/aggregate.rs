@@ -2,17 +2,17 @@
 
 use super::{
     reason_word,
-    types::{Choice, Completion},
+    types::{CompletionChoice, TextCompletion},
 };
 use crate::{
     error::TurnError,
     model::{FinishReason, TurnEvent, Usage},
-    wire::{Collect, chat::UsageBody, cut_off, json::to_json},
+    wire::{Collect, chat::ChatUsage, cut_off, json::to_json},
 };
 
 /// The events of one turn, and what its completion has beside them.
 #[derive(Debug)]
-pub struct Collector {
+pub struct CompletionCollector {
     id: String,
     created: u64,
     model: String,
@@ -21,7 +21,7 @@ pub struct Collector {
     ending: Option<Result<FinishReason, TurnError>>,
 }
 
-impl Collector {
+impl CompletionCollector {
     /// `created` is in Unix seconds; `model` is the name the client asked for.
     #[must_use]
     pub fn new(id: String, created: u64, model: String) -> Self {
@@ -29,7 +29,7 @@ impl Collector {
     }
 }
 
-impl Collect for Collector {
+impl Collect for CompletionCollector {
     fn on_event(&mut self, event: TurnEvent) {
         if self.ending.is_some() {
             return;
@@ -51,13 +51,13 @@ impl Collect for Collector {
         let Self { id, created, model, text, usage, ending } = *self;
         let reason = ending.unwrap_or_else(|| Err(cut_off()))?;
         let finish_reason = Some(reason_word(reason));
-        Ok(to_json(&Completion {
+        Ok(to_json(&TextCompletion {
             id: &id,
             object: "text_completion",
             created,
             model: &model,
-            choices: [Choice { text: &text, index: 0, logprobs: None, finish_reason }],
-            usage: usage.map(UsageBody::from),
+            choices: [CompletionChoice { text: &text, index: 0, logprobs: None, finish_reason }],
+            usage: usage.map(ChatUsage::from),
         }))
     }
 }

@@ -3,12 +3,12 @@
 
 use serde_json::Number;
 
-use super::types::Request;
+use super::types::CompletionRequestBody;
 use crate::{
     error::TurnError,
     model::{
-        Dialect, Format, Hints, Item, Message, Params, Part, Role, Sampling, ToolChoice,
-        TurnRequest,
+        AnswerFormat, Dialect, Hints, Item, Message, ParamHandling, Part, Role, Sampling,
+        ToolChoice, TurnRequest,
     },
     wire::{
         json::{invalid, is_not, is_set, parse, unsupported},
@@ -23,7 +23,7 @@ use crate::{
 /// `InvalidJson`, `InvalidValue` or `UnsupportedParameter`; all but the first name the field.
 pub fn decode(body: &[u8]) -> Result<TurnRequest, TurnError> {
     let body = replace_lone(body);
-    let Object(request) = parse::<Object<Request<'_>>>(&body)?;
+    let Object(request) = parse::<Object<CompletionRequestBody<'_>>>(&body)?;
     refuse_unsupported(&request)?;
     let model = request.model.as_deref().map(str::trim).filter(|name| !name.is_empty());
     let Some(model) = model.map(str::to_owned) else {
@@ -59,7 +59,7 @@ pub fn fuzz(data: &[u8]) {
     let _ = decode(data);
 }
 
-fn refuse_unsupported(request: &Request<'_>) -> Result<(), TurnError> {
+fn refuse_unsupported(request: &CompletionRequestBody<'_>) -> Result<(), TurnError> {
     for (name, number) in [("n", &request.n), ("best_of", &request.best_of)] {
         match number.as_ref().and_then(Number::as_f64) {
             Some(number) if number > 1.0 => {
@@ -129,7 +129,7 @@ fn prompt(given: Option<TextOr<MaybeText>>) -> Result<String, TurnError> {
     })
 }
 
-fn sampling(request: &Request<'_>) -> Result<Sampling, TurnError> {
+fn sampling(request: &CompletionRequestBody<'_>) -> Result<Sampling, TurnError> {
     let max_tokens = match &request.max_tokens {
         None => None,
         Some(number) => match number.as_u64().filter(|limit| *limit > 0) {
@@ -148,11 +148,15 @@ fn sampling(request: &Request<'_>) -> Result<Sampling, TurnError> {
         Some(TextOr::List(words)) => words.clone(),
     };
     let emulated = [("max_tokens", max_tokens.is_some()), ("stop", !stop.is_empty())];
-    let params = Params { emulated: set(emulated), ignored: ignored(request), ..Params::default() };
-    Ok(Sampling { effort: None, max_tokens, stop, format: Format::Text, params })
+    let params = ParamHandling {
+        emulated: set(emulated),
+        ignored: ignored(request),
+        ..ParamHandling::default()
+    };
+    Ok(Sampling { effort: None, max_tokens, stop, format: AnswerFormat::Text, params })
 }
 
-fn ignored(request: &Request<'_>) -> Vec<&'static str> {
+fn ignored(request: &CompletionRequestBody<'_>) -> Vec<&'static str> {
     let one = |number: &Option<Number>| is_not(number.as_ref(), 1.0);
     let zero = |number: &Option<Number>| is_not(number.as_ref(), 0.0);
     set([

@@ -53,7 +53,7 @@ fn names_of_the_sibling_apis_are_listed() {
 }
 
 #[test]
-fn controls_and_hints() {
+fn controls_and_hints_are_decoded() {
     let turn = decoded(
         r#"{"model":"auto","prompt":"x","max_tokens":7,"stop":["\n","END"],"temperature":0,
             "top_p":1,"seed":3,"user":"me","stream":true,"stream_options":{"include_usage":true}}"#,
@@ -89,7 +89,7 @@ fn unsupported_completion_parameters_are_refused_by_name() {
 }
 
 #[test]
-fn prompts_that_are_not_one_text_are_refused() {
+fn prompt_must_be_one_text() {
     use ErrorCode::{InvalidValue, UnsupportedParameter};
     for (prompt, code) in [
         ("[1,2,3]", UnsupportedParameter),

@@ -5,13 +5,13 @@
 use bytes::{BufMut as _, BytesMut};
 use serde::Serialize;
 
-use super::{reason_word, types::Choice};
+use super::{reason_word, types::CompletionChoice};
 use crate::{
     error::TurnError,
     model::{FinishReason, TurnEvent, Usage},
     wire::{
         Encode, SseFrame,
-        chat::{ErrorBody, UsageBody},
+        chat::{ChatUsage, OpenAiErrorBody},
         cut_off,
         json::put_json,
     },
@@ -19,7 +19,7 @@ use crate::{
 
 /// Encodes one turn.
 #[derive(Debug)]
-pub struct Encoder {
+pub struct CompletionEncoder {
     /// Everything of a chunk up to its `choices`.
     envelope: Box<[u8]>,
     include_usage: bool,
@@ -35,7 +35,7 @@ struct Envelope<'a> {
     model: &'a str,
 }
 
-impl Encoder {
+impl CompletionEncoder {
     /// `created` is in Unix seconds; `model` is the name the client asked for.
     #[must_use]
     pub fn new(id: &str, created: u64, model: &str, include_usage: bool) -> Self {
@@ -51,7 +51,7 @@ impl Encoder {
     fn chunk(&self, text: &str, finish_reason: Option<&'static str>, out: &mut BytesMut) {
         out.put_slice(&self.envelope);
         out.put_slice(b",\"choices\":[");
-        put_json(out, &Choice { text, index: 0, logprobs: None, finish_reason });
+        put_json(out, &CompletionChoice { text, index: 0, logprobs: None, finish_reason });
         out.put_slice(b"]}\n\n");
     }
 
@@ -60,7 +60,7 @@ impl Encoder {
         if let Some(usage) = self.usage.filter(|_| self.include_usage) {
             out.put_slice(&self.envelope);
             out.put_slice(br#","choices":[],"usage":"#);
-            put_json(out, &UsageBody::from(usage));
+            put_json(out, &ChatUsage::from(usage));
             out.put_slice(b"}\n\n");
         }
         SseFrame { event: None, data: "[DONE]" }.write(out);
@@ -69,13 +69,13 @@ impl Encoder {
 
     fn fail(&mut self, error: &TurnError, out: &mut BytesMut) {
         out.put_slice(b"data: ");
-        put_json(out, &ErrorBody::from(error));
+        put_json(out, &OpenAiErrorBody::from(error));
         out.put_slice(b"\n\n");
         self.ended = true;
     }
 }
 
-impl Encode for Encoder {
+impl Encode for CompletionEncoder {
     fn on_event(&mut self, event: &TurnEvent, out: &mut BytesMut) {
         if self.ended {
             return;

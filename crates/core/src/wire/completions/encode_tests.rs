@@ -1,6 +1,6 @@
 use bytes::BytesMut;
 
-use super::{super::Collector, Encoder};
+use super::{super::CompletionCollector, CompletionEncoder};
 use crate::{
     error::{ErrorCode, TurnError},
     model::{FinishReason, TurnEvent, Usage, UsageSource},
@@ -8,7 +8,7 @@ use crate::{
 };
 
 fn encode(include_usage: bool, events: &[TurnEvent]) -> String {
-    let mut encoder = Encoder::new("cmpl-xxx", 1_234_567_890, "auto", include_usage);
+    let mut encoder = CompletionEncoder::new("cmpl-xxx", 1_234_567_890, "auto", include_usage);
     let mut out = BytesMut::new();
     for event in events {
         encoder.on_event(event, &mut out);
@@ -19,7 +19,7 @@ fn encode(include_usage: bool, events: &[TurnEvent]) -> String {
 }
 
 fn whole(events: Vec<TurnEvent>) -> Result<String, TurnError> {
-    let mut all = Collector::new("cmpl-xxx".to_owned(), 1_234_567_890, "auto".to_owned());
+    let mut all = CompletionCollector::new("cmpl-xxx".to_owned(), 1_234_567_890, "auto".to_owned());
     for event in events {
         all.on_event(event);
     }
@@ -48,13 +48,13 @@ fn answer() -> Vec<TurnEvent> {
 }
 
 #[test]
-fn a_stream_is_text_then_the_reason_then_done() {
+fn stream_is_text_then_reason_then_done() {
     insta::assert_snapshot!(encode(true, &answer()));
     assert!(!encode(false, &answer()).contains("usage"));
 }
 
 #[test]
-fn a_whole_completion() {
+fn completion_has_text_and_usage() {
     insta::assert_snapshot!(whole(answer()).unwrap());
 }
 
@@ -74,7 +74,7 @@ fn every_ending_has_a_finish_reason() {
 }
 
 #[test]
-fn a_failure_is_an_error_and_nothing_follows_it() {
+fn failure_ends_the_stream() {
     let error = TurnError::new(ErrorCode::UpstreamError, "it broke");
     let events = [TurnEvent::Text("He".to_owned()), TurnEvent::Failed(error.clone())];
     let stream = encode(true, &events);
@@ -84,7 +84,7 @@ fn a_failure_is_an_error_and_nothing_follows_it() {
 }
 
 #[test]
-fn a_turn_without_an_ending_was_cut_off() {
+fn turn_without_an_ending_is_an_error() {
     let stream = encode(true, &[TurnEvent::Text("He".to_owned())]);
     assert!(stream.contains("upstream_closed"), "{stream}");
     let cut = whole(vec![TurnEvent::Text("He".to_owned())]).unwrap_err();

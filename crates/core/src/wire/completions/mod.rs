@@ -8,9 +8,9 @@ mod decode;
 mod encode;
 mod types;
 
-pub use aggregate::Collector;
+pub use aggregate::CompletionCollector;
 pub use decode::{decode, fuzz};
-pub use encode::Encoder;
+pub use encode::CompletionEncoder;
 
 use crate::model::FinishReason;
 

@@ -4,13 +4,13 @@ use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::{Number, value::RawValue};
 
 use crate::wire::{
-    chat::UsageBody,
+    chat::ChatUsage,
     lenient::{MaybeText, Object, TextOr},
 };
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Request<'a> {
+pub(super) struct CompletionRequestBody<'a> {
     pub(super) model: Option<String>,
     /// What is not a string in a list is a token, or a list of them.
     pub(super) prompt: Option<TextOr<MaybeText>>,
@@ -54,18 +54,18 @@ pub(super) struct StreamOptions {
 
 /// The whole reply; a chunk of a stream has the same shape.
 #[derive(Debug, Serialize)]
-pub(super) struct Completion<'a> {
+pub(super) struct TextCompletion<'a> {
     pub(super) id: &'a str,
     pub(super) object: &'static str,
     pub(super) created: u64,
     pub(super) model: &'a str,
-    pub(super) choices: [Choice<'a>; 1],
+    pub(super) choices: [CompletionChoice<'a>; 1],
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) usage: Option<UsageBody>,
+    pub(super) usage: Option<ChatUsage>,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Choice<'a> {
+pub(super) struct CompletionChoice<'a> {
     pub(super) text: &'a str,
     pub(super) index: usize,
     /// Always null; the specification wants the field.

@@ -3,10 +3,10 @@
 use serde_json::value::RawValue;
 
 use super::{
-    blocks::{Blocks, Step},
+    blocks::{BlockStep, Blocks},
     encode::reason_words,
     thinking::Thinking,
-    types::{Content, Delta, Head, Reply},
+    types::{BlockDelta, BlockHead, MessageReply, ReplyBlock},
 };
 use crate::{
     error::TurnError,
@@ -16,25 +16,25 @@ use crate::{
 
 /// Collects the events of one turn.
 #[derive(Debug)]
-pub struct Collector {
+pub struct MessagesCollector {
     id: String,
     model: String,
     stop: Vec<String>,
     blocks: Blocks,
-    content: Vec<Draft>,
+    content: Vec<DraftBlock>,
     usage: Usage,
     ending: Option<Result<FinishReason, TurnError>>,
 }
 
 /// A block that may still grow.
 #[derive(Debug)]
-enum Draft {
+enum DraftBlock {
     Text(String),
     Thinking { text: String, signature: String },
     ToolUse { id: String, name: String, input: String },
 }
 
-impl Collector {
+impl MessagesCollector {
     /// `model` is the name the client asked for, `stop` its stop sequences.
     #[must_use]
     pub fn new(id: String, model: String, thinking: Thinking, stop: Vec<String>) -> Self {
@@ -50,13 +50,13 @@ impl Collector {
     }
 }
 
-impl Collect for Collector {
+impl Collect for MessagesCollector {
     fn on_event(&mut self, event: TurnEvent) {
         if self.ending.is_some() {
             return;
         }
         let Self { blocks, content, .. } = self;
-        let mut add = |step: Step<'_>| add(content, step);
+        let mut add = |step: BlockStep<'_>| add(content, step);
         match event {
             TurnEvent::Started => {}
             TurnEvent::Text(text) => blocks.text(&text, &mut add),
@@ -76,8 +76,8 @@ impl Collect for Collector {
     fn finish(self: Box<Self>) -> Result<Vec<u8>, TurnError> {
         let reason = self.ending.unwrap_or_else(|| Err(cut_off()))?;
         let (stop_reason, stop_sequence) = reason_words(reason, &self.stop);
-        let content: Vec<Content> = self.content.into_iter().map(Draft::finish).collect();
-        Ok(to_json(&Reply {
+        let content: Vec<ReplyBlock> = self.content.into_iter().map(DraftBlock::finish).collect();
+        Ok(to_json(&MessageReply {
             id: &self.id,
             kind: "message",
             role: "assistant",
@@ -90,36 +90,42 @@ impl Collect for Collector {
     }
 }
 
-fn add(content: &mut Vec<Draft>, step: Step<'_>) {
+fn add(content: &mut Vec<DraftBlock>, step: BlockStep<'_>) {
     match step {
-        Step::Start(Head::Text { .. }) => content.push(Draft::Text(String::new())),
-        Step::Start(Head::Thinking { .. }) => {
-            content.push(Draft::Thinking { text: String::new(), signature: String::new() });
+        BlockStep::Start(BlockHead::Text { .. }) => content.push(DraftBlock::Text(String::new())),
+        BlockStep::Start(BlockHead::Thinking { .. }) => {
+            content.push(DraftBlock::Thinking { text: String::new(), signature: String::new() });
         }
-        Step::Start(Head::ToolUse { id, name, .. }) => content.push(Draft::ToolUse {
-            id: id.to_owned(),
-            name: name.to_owned(),
-            input: String::new(),
-        }),
-        Step::Delta(delta) => match (content.last_mut(), delta) {
-            (Some(Draft::Text(all)), Delta::Text(more))
-            | (Some(Draft::Thinking { text: all, .. }), Delta::Thinking(more))
-            | (Some(Draft::Thinking { signature: all, .. }), Delta::Signature(more))
-            | (Some(Draft::ToolUse { input: all, .. }), Delta::Input(more)) => all.push_str(more),
+        BlockStep::Start(BlockHead::ToolUse { id, name, .. }) => {
+            content.push(DraftBlock::ToolUse {
+                id: id.to_owned(),
+                name: name.to_owned(),
+                input: String::new(),
+            })
+        }
+        BlockStep::Delta(delta) => match (content.last_mut(), delta) {
+            (Some(DraftBlock::Text(all)), BlockDelta::Text(more))
+            | (Some(DraftBlock::Thinking { text: all, .. }), BlockDelta::Thinking(more))
+            | (Some(DraftBlock::Thinking { signature: all, .. }), BlockDelta::Signature(more))
+            | (Some(DraftBlock::ToolUse { input: all, .. }), BlockDelta::Input(more)) => {
+                all.push_str(more)
+            }
             // A delta is for the block before it.
             (None | Some(_), _) => {}
         },
-        Step::Stop => {}
+        BlockStep::Stop => {}
     }
 }
 
-impl Draft {
-    fn finish(self) -> Content {
+impl DraftBlock {
+    fn finish(self) -> ReplyBlock {
         match self {
-            Self::Text(text) => Content::Text { text },
-            Self::Thinking { text, signature } => Content::Thinking { thinking: text, signature },
+            Self::Text(text) => ReplyBlock::Text { text },
+            Self::Thinking { text, signature } => {
+                ReplyBlock::Thinking { thinking: text, signature }
+            }
             Self::ToolUse { id, name, input } => {
-                Content::ToolUse { id, name, input: object(input) }
+                ReplyBlock::ToolUse { id, name, input: object(input) }
             }
         }
     }

@@ -1,4 +1,4 @@
-use super::{Collector, Thinking};
+use super::{MessagesCollector, Thinking};
 use crate::{
     error::{ErrorCode, TurnError},
     model::{FinishReason, TurnEvent, Usage, UsageSource, ids::CallId},
@@ -7,7 +7,8 @@ use crate::{
 
 fn whole(thinking: Thinking, events: Vec<TurnEvent>) -> Result<String, TurnError> {
     let stop = vec!["END".to_owned()];
-    let mut all = Box::new(Collector::new("msg_xxx".to_owned(), "auto".to_owned(), thinking, stop));
+    let mut all =
+        Box::new(MessagesCollector::new("msg_xxx".to_owned(), "auto".to_owned(), thinking, stop));
     for event in events {
         all.on_event(event);
     }
@@ -27,7 +28,7 @@ fn call(id: &str, arguments: &str) -> Vec<TurnEvent> {
 }
 
 #[test]
-fn thoughts_text_calls_and_usage() {
+fn message_has_thinking_text_calls_and_usage() {
     let usage = Usage {
         input: 100,
         output: 20,
@@ -66,7 +67,7 @@ fn input_is_always_an_object() {
         ("\"ls\"", "{}"),
         (" {\"b\":1, \"a\":2} ", "{\"b\":1, \"a\":2}"),
     ] {
-        let mut all = Box::new(Collector::new(
+        let mut all = Box::new(MessagesCollector::new(
             "msg_xxx".to_owned(),
             "auto".to_owned(),
             Thinking::Off,

@@ -12,28 +12,28 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     thinking::Thinking,
-    types::{Delta, Empty, Head},
+    types::{BlockDelta, BlockHead, Empty},
 };
 use crate::model::ids::CallId;
 
 /// One step of the content.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Step<'a> {
-    Start(Head<'a>),
-    Delta(Delta<'a>),
+pub(super) enum BlockStep<'a> {
+    Start(BlockHead<'a>),
+    Delta(BlockDelta<'a>),
     Stop,
 }
 
 #[derive(Debug)]
 pub(super) struct Blocks {
     thinking: Thinking,
-    open: Open,
-    waiting: VecDeque<Waiting>,
+    open: OpenBlock,
+    waiting: VecDeque<QueuedBlock>,
 }
 
 /// The block that is being written.
 #[derive(Debug)]
-enum Open {
+enum OpenBlock {
     Nothing,
     Text,
     Thinking(Signature),
@@ -42,7 +42,7 @@ enum Open {
 
 /// Something that came while a call was open.
 #[derive(Debug)]
-enum Waiting {
+enum QueuedBlock {
     Text(String),
     Reasoning(String),
     Call { id: CallId, name: String, input: String, ended: bool },
@@ -58,68 +58,84 @@ struct Signature(Sha256);
 
 impl Blocks {
     pub(super) fn new(thinking: Thinking) -> Self {
-        Self { thinking, open: Open::Nothing, waiting: VecDeque::new() }
+        Self { thinking, open: OpenBlock::Nothing, waiting: VecDeque::new() }
     }
 
-    pub(super) fn text(&mut self, text: &str, step: &mut impl FnMut(Step<'_>)) {
+    pub(super) fn text(&mut self, text: &str, step: &mut impl FnMut(BlockStep<'_>)) {
         if text.is_empty() {
             return;
         }
         match (&self.open, self.waiting.back_mut()) {
-            (Open::Call { .. }, Some(Waiting::Text(last))) => last.push_str(text),
-            (Open::Call { .. }, _) => self.waiting.push_back(Waiting::Text(text.to_owned())),
-            (Open::Nothing | Open::Text | Open::Thinking(_), _) => self.write_text(text, step),
+            (OpenBlock::Call { .. }, Some(QueuedBlock::Text(last))) => last.push_str(text),
+            (OpenBlock::Call { .. }, _) => {
+                self.waiting.push_back(QueuedBlock::Text(text.to_owned()))
+            }
+            (OpenBlock::Nothing | OpenBlock::Text | OpenBlock::Thinking(_), _) => {
+                self.write_text(text, step)
+            }
         }
     }
 
-    pub(super) fn reasoning(&mut self, text: &str, step: &mut impl FnMut(Step<'_>)) {
+    pub(super) fn reasoning(&mut self, text: &str, step: &mut impl FnMut(BlockStep<'_>)) {
         if text.is_empty() || self.thinking == Thinking::Off {
             return;
         }
         match (&self.open, self.waiting.back_mut()) {
-            (Open::Call { .. }, Some(Waiting::Reasoning(last))) => last.push_str(text),
-            (Open::Call { .. }, _) => self.waiting.push_back(Waiting::Reasoning(text.to_owned())),
-            (Open::Nothing | Open::Text | Open::Thinking(_), _) => self.write_thinking(text, step),
+            (OpenBlock::Call { .. }, Some(QueuedBlock::Reasoning(last))) => last.push_str(text),
+            (OpenBlock::Call { .. }, _) => {
+                self.waiting.push_back(QueuedBlock::Reasoning(text.to_owned()))
+            }
+            (OpenBlock::Nothing | OpenBlock::Text | OpenBlock::Thinking(_), _) => {
+                self.write_thinking(text, step)
+            }
         }
     }
 
-    pub(super) fn begin(&mut self, id: &CallId, name: &str, step: &mut impl FnMut(Step<'_>)) {
+    pub(super) fn begin(&mut self, id: &CallId, name: &str, step: &mut impl FnMut(BlockStep<'_>)) {
         match &self.open {
-            Open::Call { .. } => self.waiting.push_back(Waiting::Call {
+            OpenBlock::Call { .. } => self.waiting.push_back(QueuedBlock::Call {
                 id: id.clone(),
                 name: name.to_owned(),
                 input: String::new(),
                 ended: false,
             }),
-            Open::Nothing | Open::Text | Open::Thinking(_) => self.write_call(id, name, step),
+            OpenBlock::Nothing | OpenBlock::Text | OpenBlock::Thinking(_) => {
+                self.write_call(id, name, step)
+            }
         }
     }
 
-    pub(super) fn input(&mut self, id: &CallId, delta: &str, step: &mut impl FnMut(Step<'_>)) {
+    pub(super) fn input(&mut self, id: &CallId, delta: &str, step: &mut impl FnMut(BlockStep<'_>)) {
         if delta.is_empty() {
             return;
         }
         match &mut self.open {
-            Open::Call { id: open, has_input } if open == id => {
+            OpenBlock::Call { id: open, has_input } if open == id => {
                 *has_input = true;
-                step(Step::Delta(Delta::Input(delta)));
+                step(BlockStep::Delta(BlockDelta::Input(delta)));
             }
-            Open::Nothing | Open::Text | Open::Thinking(_) | Open::Call { .. } => {
-                if let Some(Waiting::Call { input, .. }) = self.waiting_call(id) {
+            OpenBlock::Nothing
+            | OpenBlock::Text
+            | OpenBlock::Thinking(_)
+            | OpenBlock::Call { .. } => {
+                if let Some(QueuedBlock::Call { input, .. }) = self.waiting_call(id) {
                     input.push_str(delta);
                 }
             }
         }
     }
 
-    pub(super) fn end(&mut self, id: &CallId, step: &mut impl FnMut(Step<'_>)) {
+    pub(super) fn end(&mut self, id: &CallId, step: &mut impl FnMut(BlockStep<'_>)) {
         match &self.open {
-            Open::Call { id: open, .. } if open == id => {
+            OpenBlock::Call { id: open, .. } if open == id => {
                 self.close(step);
                 self.catch_up(step);
             }
-            Open::Nothing | Open::Text | Open::Thinking(_) | Open::Call { .. } => {
-                if let Some(Waiting::Call { ended, .. }) = self.waiting_call(id) {
+            OpenBlock::Nothing
+            | OpenBlock::Text
+            | OpenBlock::Thinking(_)
+            | OpenBlock::Call { .. } => {
+                if let Some(QueuedBlock::Call { ended, .. }) = self.waiting_call(id) {
                     *ended = true;
                 }
             }
@@ -127,7 +143,7 @@ impl Blocks {
     }
 
     /// The turn is over: writes whatever still waits, and closes the last block.
-    pub(super) fn finish(&mut self, step: &mut impl FnMut(Step<'_>)) {
+    pub(super) fn finish(&mut self, step: &mut impl FnMut(BlockStep<'_>)) {
         self.close(step);
         while !self.waiting.is_empty() {
             self.catch_up(step);
@@ -136,12 +152,12 @@ impl Blocks {
     }
 
     /// Writes what waited, up to a call that still grows.
-    fn catch_up(&mut self, step: &mut impl FnMut(Step<'_>)) {
+    fn catch_up(&mut self, step: &mut impl FnMut(BlockStep<'_>)) {
         while let Some(next) = self.waiting.pop_front() {
             match next {
-                Waiting::Text(text) => self.write_text(&text, step),
-                Waiting::Reasoning(text) => self.write_thinking(&text, step),
-                Waiting::Call { id, name, input, ended } => {
+                QueuedBlock::Text(text) => self.write_text(&text, step),
+                QueuedBlock::Reasoning(text) => self.write_thinking(&text, step),
+                QueuedBlock::Call { id, name, input, ended } => {
                     self.write_call(&id, &name, step);
                     self.input(&id, &input, step);
                     if !ended {
@@ -153,56 +169,56 @@ impl Blocks {
         }
     }
 
-    fn write_text(&mut self, text: &str, step: &mut impl FnMut(Step<'_>)) {
-        if !matches!(self.open, Open::Text) {
+    fn write_text(&mut self, text: &str, step: &mut impl FnMut(BlockStep<'_>)) {
+        if !matches!(self.open, OpenBlock::Text) {
             self.close(step);
-            self.open = Open::Text;
-            step(Step::Start(Head::Text { text: "" }));
+            self.open = OpenBlock::Text;
+            step(BlockStep::Start(BlockHead::Text { text: "" }));
         }
-        step(Step::Delta(Delta::Text(text)));
+        step(BlockStep::Delta(BlockDelta::Text(text)));
     }
 
-    fn write_thinking(&mut self, text: &str, step: &mut impl FnMut(Step<'_>)) {
-        if !matches!(self.open, Open::Thinking(_)) {
+    fn write_thinking(&mut self, text: &str, step: &mut impl FnMut(BlockStep<'_>)) {
+        if !matches!(self.open, OpenBlock::Thinking(_)) {
             self.close(step);
-            step(Step::Start(Head::Thinking { thinking: "", signature: "" }));
-            self.open = Open::Thinking(Signature::new());
+            step(BlockStep::Start(BlockHead::Thinking { thinking: "", signature: "" }));
+            self.open = OpenBlock::Thinking(Signature::new());
         }
-        if let Open::Thinking(signature) = &mut self.open {
+        if let OpenBlock::Thinking(signature) = &mut self.open {
             signature.0.update(text);
         }
         if self.thinking == Thinking::Shown {
-            step(Step::Delta(Delta::Thinking(text)));
+            step(BlockStep::Delta(BlockDelta::Thinking(text)));
         }
     }
 
-    fn write_call(&mut self, id: &CallId, name: &str, step: &mut impl FnMut(Step<'_>)) {
+    fn write_call(&mut self, id: &CallId, name: &str, step: &mut impl FnMut(BlockStep<'_>)) {
         self.close(step);
-        self.open = Open::Call { id: id.clone(), has_input: false };
-        step(Step::Start(Head::ToolUse { id: id.as_str(), name, input: Empty {} }));
+        self.open = OpenBlock::Call { id: id.clone(), has_input: false };
+        step(BlockStep::Start(BlockHead::ToolUse { id: id.as_str(), name, input: Empty {} }));
     }
 
-    fn close(&mut self, step: &mut impl FnMut(Step<'_>)) {
-        match std::mem::replace(&mut self.open, Open::Nothing) {
-            Open::Nothing => return,
-            Open::Text | Open::Call { has_input: true, .. } => {}
-            Open::Thinking(signature) => {
-                step(Step::Delta(Delta::Signature(&signature.finish())));
+    fn close(&mut self, step: &mut impl FnMut(BlockStep<'_>)) {
+        match std::mem::replace(&mut self.open, OpenBlock::Nothing) {
+            OpenBlock::Nothing => return,
+            OpenBlock::Text | OpenBlock::Call { has_input: true, .. } => {}
+            OpenBlock::Thinking(signature) => {
+                step(BlockStep::Delta(BlockDelta::Signature(&signature.finish())));
             }
             // A tool that takes nothing: clients parse what came, and an empty text is not JSON.
-            Open::Call { has_input: false, .. } => {
-                step(Step::Delta(Delta::Input("{}")));
+            OpenBlock::Call { has_input: false, .. } => {
+                step(BlockStep::Delta(BlockDelta::Input("{}")));
             }
         }
-        step(Step::Stop);
+        step(BlockStep::Stop);
     }
 
-    fn waiting_call(&mut self, id: &CallId) -> Option<&mut Waiting> {
+    fn waiting_call(&mut self, id: &CallId) -> Option<&mut QueuedBlock> {
         // From the back: the newest call is the one that grows.
         self.waiting
             .iter_mut()
             .rev()
-            .find(|waiting| matches!(waiting, Waiting::Call { id: own, .. } if own == id))
+            .find(|waiting| matches!(waiting, QueuedBlock::Call { id: own, .. } if own == id))
     }
 }
 

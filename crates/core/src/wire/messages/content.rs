@@ -4,7 +4,7 @@ use serde_json::value::RawValue;
 
 use super::{
     pieces::Piece,
-    types::{self, Block},
+    types::{self, ContentBlock},
 };
 use crate::{
     error::TurnError,
@@ -19,22 +19,22 @@ use crate::{
 /// version and says nothing to a model.
 const BILLING: &str = "x-anthropic-billing-header:";
 
-pub(super) type Content<'a> = TextOr<Object<Block<'a>>>;
+pub(super) type BlockContent<'a> = TextOr<Object<ContentBlock<'a>>>;
 
 /// What the messages come to.
 #[derive(Debug, Default)]
-pub(super) struct Conversation {
+pub(super) struct MessagesConversation {
     pub(super) system: Vec<String>,
     pub(super) items: Vec<Item>,
     /// Tools that were defined on the way, with their paths.
-    pub(super) tools: Vec<(String, types::Tool)>,
+    pub(super) tools: Vec<(String, types::MessagesTool)>,
     /// Parameters inside the messages that no backend honours.
     pub(super) ignored: Vec<&'static str>,
 }
 
-impl Conversation {
+impl MessagesConversation {
     /// Takes the system prompt.
-    pub(super) fn system(&mut self, given: Option<Content<'_>>) -> Result<(), TurnError> {
+    pub(super) fn system(&mut self, given: Option<BlockContent<'_>>) -> Result<(), TurnError> {
         for text in self.plain("system", given)? {
             if !text.trim_start().starts_with(BILLING) {
                 self.system.push(text);
@@ -47,7 +47,7 @@ impl Conversation {
     pub(super) fn push(
         &mut self,
         index: usize,
-        message: types::Message<'_>,
+        message: types::InputMessage<'_>,
     ) -> Result<(), TurnError> {
         let path = format!("messages[{index}].content");
         if is_set(message.output_config, &["{}"]) {
@@ -74,7 +74,11 @@ impl Conversation {
     /// Instructions that begin the conversation belong to the system prompt. Later ones
     /// hold from their place on, and the prompt must stay what it was: they are sent where
     /// they stand.
-    fn push_system(&mut self, path: &str, content: Option<Content<'_>>) -> Result<(), TurnError> {
+    fn push_system(
+        &mut self,
+        path: &str,
+        content: Option<BlockContent<'_>>,
+    ) -> Result<(), TurnError> {
         let texts = self.plain(path, content)?;
         if self.items.is_empty() {
             self.system.extend(texts);
@@ -96,7 +100,11 @@ impl Conversation {
         Ok(())
     }
 
-    fn push_user(&mut self, path: &str, content: Option<Content<'_>>) -> Result<(), TurnError> {
+    fn push_user(
+        &mut self,
+        path: &str,
+        content: Option<BlockContent<'_>>,
+    ) -> Result<(), TurnError> {
         let mut results = Vec::new();
         let mut parts = Vec::new();
         match content {
@@ -133,7 +141,7 @@ impl Conversation {
     fn push_assistant(
         &mut self,
         path: &str,
-        content: Option<Content<'_>>,
+        content: Option<BlockContent<'_>>,
     ) -> Result<(), TurnError> {
         let blocks = match content {
             None => return Ok(()),
@@ -188,7 +196,11 @@ impl Conversation {
         }
     }
 
-    fn tool_result(&mut self, path: &str, block: Block<'_>) -> Result<ToolResult, TurnError> {
+    fn tool_result(
+        &mut self,
+        path: &str,
+        block: ContentBlock<'_>,
+    ) -> Result<ToolResult, TurnError> {
         let Some(call_id) = block.tool_use_id.filter(|id| !id.is_empty()) else {
             return Err(invalid(
                 format!("{path}.tool_use_id"),
@@ -218,7 +230,7 @@ impl Conversation {
     fn plain(
         &mut self,
         path: &str,
-        content: Option<Content<'_>>,
+        content: Option<BlockContent<'_>>,
     ) -> Result<Vec<String>, TurnError> {
         let mut texts = Vec::new();
         match content {
@@ -249,7 +261,7 @@ impl Conversation {
     /// Tools of the request are offered from the start, so that only one that is defined
     /// right here has to be added. None is taken away: the conversation would have to be
     /// sent again, and the client answers for a call of a tool that it no longer has.
-    pub(super) fn tool_change(&mut self, path: &str, block: Block<'_>) {
+    pub(super) fn tool_change(&mut self, path: &str, block: ContentBlock<'_>) {
         let definition = block.tool.and_then(|Object(tool)| tool.definition);
         match (block.r#type.as_deref(), definition) {
             (Some("tool_addition"), Some(Object(tool))) => {
@@ -272,7 +284,7 @@ pub(super) fn text(path: &str, field: &str, text: Option<String>) -> Result<Stri
     text.ok_or_else(|| invalid(format!("{path}.{field}"), format!("the block needs its `{field}`")))
 }
 
-fn tool_call(path: &str, block: Block<'_>) -> Result<ToolCall, TurnError> {
+fn tool_call(path: &str, block: ContentBlock<'_>) -> Result<ToolCall, TurnError> {
     let Some(id) = block.id.filter(|id| !id.is_empty()) else {
         return Err(invalid(format!("{path}.id"), "a tool call needs its `id`".to_owned()));
     };

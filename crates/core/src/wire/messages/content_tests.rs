@@ -4,7 +4,7 @@ use crate::{
 };
 
 #[test]
-fn results_come_before_the_rest_of_their_message() {
+fn results_precede_the_other_content_of_their_message() {
     let request = ok(&messages(
         r#"{"role":"user","content":"go"},
         {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"x","input":{}}]},
@@ -63,7 +63,7 @@ fn documents_and_search_results_become_text() {
 }
 
 #[test]
-fn results_may_hold_more_than_text() {
+fn results_may_contain_documents_and_search_results() {
     let request = ok(&user(
         r#"{"type":"tool_result","tool_use_id":"a","content":[{"type":"tool_reference","tool_name":"WebFetch"},
         {"type":"document","source":{"type":"text","data":"doc"}},

@@ -4,7 +4,7 @@
 use serde_json::{Number, value::RawValue};
 
 use super::{
-    content::Conversation,
+    content::MessagesConversation,
     thinking::{self, Thinking},
     tools,
     types::{self, OutputFormat},
@@ -12,7 +12,7 @@ use super::{
 use crate::{
     error::{ErrorCode, TurnError},
     history::take_marker,
-    model::{Dialect, Format, Hints, Params, Sampling, Schema, TurnRequest},
+    model::{AnswerFormat, Dialect, Hints, ParamHandling, Sampling, Schema, TurnRequest},
     wire::{
         blank,
         json::{invalid, is_not, is_set, parse, unsupported},
@@ -23,7 +23,7 @@ use crate::{
 
 /// A decoded request, and what only its reply needs.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct MessagesRequest {
     pub turn: TurnRequest,
     pub thinking: Thinking,
 }
@@ -33,7 +33,7 @@ pub struct Request {
 /// # Errors
 /// `InvalidJson`, `MissingMessages`, `InvalidValue`, `UnsupportedParameter` or
 /// `ThreadUnsupported`; all but the first name the field.
-pub fn decode(body: &[u8]) -> Result<Request, TurnError> {
+pub fn decode(body: &[u8]) -> Result<MessagesRequest, TurnError> {
     let body = replace_lone(body);
     let request = checked(&body)?;
     let limit = limit(request.max_tokens.as_ref())?;
@@ -53,8 +53,8 @@ pub fn fuzz(data: &[u8]) {
     let _ = (decode(data), decode_count(data));
 }
 
-fn checked(body: &[u8]) -> Result<types::Request<'_>, TurnError> {
-    let Object(request) = parse::<Object<types::Request<'_>>>(body)?;
+fn checked(body: &[u8]) -> Result<types::MessagesRequestBody<'_>, TurnError> {
+    let Object(request) = parse::<Object<types::MessagesRequestBody<'_>>>(body)?;
     // SDKs leave the history out once a server takes this, and resend it only to one
     // that refuses: so it comes before everything else.
     if request.thread.is_some() {
@@ -83,7 +83,10 @@ fn limit(given: Option<&Number>) -> Result<u64, TurnError> {
     }
 }
 
-fn build(request: types::Request<'_>, limit: Option<u64>) -> Result<Request, TurnError> {
+fn build(
+    request: types::MessagesRequestBody<'_>,
+    limit: Option<u64>,
+) -> Result<MessagesRequest, TurnError> {
     let Some(model) = request.model.as_deref().map(str::trim).filter(|name| !name.is_empty())
     else {
         return Err(invalid("model".to_owned(), "`model` is missing or empty".to_owned()));
@@ -91,7 +94,7 @@ fn build(request: types::Request<'_>, limit: Option<u64>) -> Result<Request, Tur
     let model = model.to_owned();
     let (thinking, mut sampling) = sampling(&request, limit)?;
     let messages = request.messages.unwrap_or_default();
-    let mut conversation = Conversation::default();
+    let mut conversation = MessagesConversation::default();
     conversation.system(request.system)?;
     let mut last_user = 0;
     for (index, Object(message)) in messages.into_iter().enumerate() {
@@ -100,7 +103,7 @@ fn build(request: types::Request<'_>, limit: Option<u64>) -> Result<Request, Tur
         }
         conversation.push(index, message)?;
     }
-    let Conversation { mut system, items, tools: later, ignored } = conversation;
+    let MessagesConversation { mut system, items, tools: later, ignored } = conversation;
     if items.is_empty() {
         let text = "`messages` is missing or has no content";
         return Err(TurnError::new(ErrorCode::MissingMessages, text).param("messages"));
@@ -133,11 +136,11 @@ fn build(request: types::Request<'_>, limit: Option<u64>) -> Result<Request, Tur
             workspace: None,
         },
     };
-    Ok(Request { turn, thinking })
+    Ok(MessagesRequest { turn, thinking })
 }
 
 fn sampling(
-    request: &types::Request<'_>,
+    request: &types::MessagesRequestBody<'_>,
     limit: Option<u64>,
 ) -> Result<(Thinking, Sampling), TurnError> {
     let (thinking, effort) =
@@ -146,7 +149,7 @@ fn sampling(
     let format = match (config.and_then(|config| config.format.as_ref()), &request.output_format) {
         (Some(Object(given)), _) => format("output_config.format", given)?,
         (None, Some(Object(given))) => format("output_format", given)?,
-        (None, None) => Format::Text,
+        (None, None) => AnswerFormat::Text,
     };
     let stop = request.stop_sequences.clone().unwrap_or_default();
     if let Some(place) = stop.iter().position(String::is_empty) {
@@ -169,18 +172,18 @@ fn sampling(
     if !stop.is_empty() {
         emulated.push("stop_sequences");
     }
-    if format != Format::Text {
+    if format != AnswerFormat::Text {
         let old = config.is_none_or(|config| config.format.is_none());
         emulated.push(if old { "output_format" } else { "output_config.format" });
     }
-    let params = Params { native, emulated, ignored: ignored(request) };
+    let params = ParamHandling { native, emulated, ignored: ignored(request) };
     Ok((thinking, Sampling { effort, max_tokens: limit, stop, format, params }))
 }
 
-fn format(path: &str, given: &OutputFormat) -> Result<Format, TurnError> {
+fn format(path: &str, given: &OutputFormat) -> Result<AnswerFormat, TurnError> {
     match given.r#type.as_deref() {
         Some("json_schema") => {}
-        Some("text") => return Ok(Format::Text),
+        Some("text") => return Ok(AnswerFormat::Text),
         _ => {
             return Err(invalid(
                 format!("{path}.type"),
@@ -190,7 +193,7 @@ fn format(path: &str, given: &OutputFormat) -> Result<Format, TurnError> {
     }
     match given.schema.as_deref().map(RawValue::get).filter(|schema| schema.starts_with('{')) {
         Some(schema) => {
-            Ok(Format::Schema(Schema { name: "output".to_owned(), text: schema.to_owned() }))
+            Ok(AnswerFormat::Schema(Schema { name: "output".to_owned(), text: schema.to_owned() }))
         }
         None => Err(invalid(
             format!("{path}.schema"),
@@ -201,7 +204,7 @@ fn format(path: &str, given: &OutputFormat) -> Result<Format, TurnError> {
 
 /// Parameters that the client set to something other than their default, and that no
 /// backend honours. `cache_control` is none of them: the backend caches by itself.
-fn ignored(request: &types::Request<'_>) -> Vec<&'static str> {
+fn ignored(request: &types::MessagesRequestBody<'_>) -> Vec<&'static str> {
     let user = request.metadata.as_ref().and_then(|Object(metadata)| metadata.user_id.as_deref());
     [
         ("temperature", is_not(request.temperature.as_ref(), 1.0)),

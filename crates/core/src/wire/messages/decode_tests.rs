@@ -5,7 +5,7 @@ use crate::{
     error::ErrorCode::{
         InvalidJson, InvalidValue, MissingMessages, ThreadUnsupported, UnsupportedParameter,
     },
-    model::{Effort, Format, Schema},
+    model::{AnswerFormat, Effort, Schema},
     wire::messages::{
         Thinking,
         testing::{messages, ok, refused, user, whole, with},
@@ -16,7 +16,7 @@ use crate::{
 
 /// With a model name that it does not know: a message of role `system` (client rule 20).
 #[test]
-fn claude_code_in_the_middle_of_a_chain() {
+fn request_of_claude_code_is_decoded() {
     insta::assert_debug_snapshot!(whole(
         r#"{
         "model": "gpt-5.2",
@@ -60,7 +60,7 @@ fn claude_code_in_the_middle_of_a_chain() {
 }
 
 #[test]
-fn pi_with_thinking() {
+fn request_of_pi_with_thinking_is_decoded() {
     insta::assert_debug_snapshot!(whole(
         r#"{
         "model": "claude-sonnet-4-5",
@@ -93,7 +93,7 @@ fn pi_with_thinking() {
 }
 
 #[test]
-fn opencode_without_a_limit() {
+fn request_of_opencode_is_decoded() {
     insta::assert_debug_snapshot!(whole(
         r#"{
         "model": "stub-1",
@@ -123,7 +123,7 @@ fn malformed_json_is_refused() {
 }
 
 #[test]
-fn model_messages_and_limit_are_needed() {
+fn model_messages_and_limit_are_required() {
     refused(r#"{"max_tokens":1}"#, InvalidValue, Some("model"));
     refused(r#"{"model":" ","max_tokens":1}"#, InvalidValue, Some("model"));
     refused(r#"{"model":"a","max_tokens":1}"#, MissingMessages, Some("messages"));
@@ -148,7 +148,7 @@ fn model_messages_and_limit_are_needed() {
 }
 
 #[test]
-fn counting_needs_no_limit() {
+fn counting_does_not_require_a_limit() {
     let body = r#"{"model":"a","messages":[{"role":"user","content":"hi"}]}"#;
     let request = decode_count(body.as_bytes()).unwrap();
     assert_eq!(request.sampling.max_tokens, None);
@@ -256,7 +256,7 @@ fn unsupported_message_parameters_are_refused_by_name() {
 
 /// Client rule 22: whatever else is wrong, so that an SDK sends everything again.
 #[test]
-fn client_rule_22_threads() {
+fn client_rule_22_threads_are_refused() {
     refused(r#"{"thread":{"id":"t"}}"#, ThreadUnsupported, Some("thread"));
     refused(&with(r#""thread":{"type":"auto"}"#), ThreadUnsupported, Some("thread"));
     ok(&with(r#""thread":null"#));
@@ -334,7 +334,8 @@ fn ignored_message_parameters_are_listed() {
 fn stops_and_formats_are_emulated() {
     let schema = r#"{"type":"object","properties":{"a":{"type":"string"}}}"#;
     let format = format!(r#"{{"type":"json_schema","schema":{schema}}}"#);
-    let expect = Format::Schema(Schema { name: "output".to_owned(), text: schema.to_owned() });
+    let expect =
+        AnswerFormat::Schema(Schema { name: "output".to_owned(), text: schema.to_owned() });
     let request = ok(&with(&format!(
         r#""stop_sequences":["END","\n\n"],"output_config":{{"format":{format},"effort":"low"}}"#
     )));
@@ -346,7 +347,7 @@ fn stops_and_formats_are_emulated() {
     let request = ok(&with(&format!(r#""output_format":{format}"#)));
     assert_eq!(request.sampling.format, expect);
     assert_eq!(request.sampling.params.emulated, ["max_tokens", "output_format"]);
-    assert_eq!(ok(&with(r#""output_format":null"#)).sampling.format, Format::Text);
+    assert_eq!(ok(&with(r#""output_format":null"#)).sampling.format, AnswerFormat::Text);
 }
 
 #[test]

@@ -9,10 +9,10 @@ use bytes::{BufMut as _, BytesMut};
 use serde::Serialize;
 
 use super::{
-    blocks::{Blocks, Step},
-    error::ErrorBody,
+    blocks::{BlockStep, Blocks},
+    error::AnthropicErrorBody,
     thinking::Thinking,
-    types::{Delta, Ending, Event, Reply, UsageBody},
+    types::{BlockDelta, MessageEnding, MessageEvent, MessageReply, MessagesUsage},
 };
 use crate::{
     error::TurnError,
@@ -23,7 +23,7 @@ use crate::{
 /// Encodes one turn. Give it every event, in order; it appends the bytes to the caller's
 /// buffer.
 #[derive(Debug)]
-pub struct Encoder {
+pub struct MessagesEncoder {
     id: String,
     model: String,
     stop: Vec<String>,
@@ -33,12 +33,12 @@ pub struct Encoder {
     /// Tokens of the prompt, until the backend's count is known.
     input_estimate: u64,
     usage: Option<Usage>,
-    stage: Stage,
+    stage: MessageStage,
 }
 
 /// How far the stream is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum MessageStage {
     /// Nothing is written yet: `message_start` comes first.
     Fresh,
     Open,
@@ -46,7 +46,7 @@ enum Stage {
     Ended,
 }
 
-impl Encoder {
+impl MessagesEncoder {
     /// `model` is the name the client asked for, `stop` its stop sequences.
     #[must_use]
     pub fn new(id: String, model: String, thinking: Thinking, stop: Vec<String>) -> Self {
@@ -58,7 +58,7 @@ impl Encoder {
             index: 0,
             input_estimate: 0,
             usage: None,
-            stage: Stage::Fresh,
+            stage: MessageStage::Fresh,
         }
     }
 
@@ -70,16 +70,16 @@ impl Encoder {
     }
 
     /// What is known of the usage: without a count of the backend, only the estimate.
-    fn usage(&self) -> UsageBody {
+    fn usage(&self) -> MessagesUsage {
         let estimate = || Usage { input: self.input_estimate, ..Usage::default() };
         self.usage.unwrap_or_else(estimate).into()
     }
 
     /// `message_delta` has the counts that hold.
     fn open(&mut self, out: &mut BytesMut) {
-        if self.stage == Stage::Fresh {
-            self.stage = Stage::Open;
-            let message = Reply {
+        if self.stage == MessageStage::Fresh {
+            self.stage = MessageStage::Open;
+            let message = MessageReply {
                 id: &self.id,
                 kind: "message",
                 role: "assistant",
@@ -89,28 +89,28 @@ impl Encoder {
                 stop_sequence: None,
                 usage: self.usage(),
             };
-            put(&Event::MessageStart { message: &message }, out);
+            put(&MessageEvent::MessageStart { message: &message }, out);
         }
     }
 
     fn finish(&mut self, reason: FinishReason, out: &mut BytesMut) {
         self.blocks.finish(&mut writer(&mut self.index, out));
         let (stop_reason, stop_sequence) = reason_words(reason, &self.stop);
-        let delta = Ending { stop_reason, stop_sequence };
-        put(&Event::MessageDelta { delta, usage: self.usage() }, out);
-        put(&Event::MessageStop, out);
-        self.stage = Stage::Ended;
+        let delta = MessageEnding { stop_reason, stop_sequence };
+        put(&MessageEvent::MessageDelta { delta, usage: self.usage() }, out);
+        put(&MessageEvent::MessageStop, out);
+        self.stage = MessageStage::Ended;
     }
 
     fn fail(&mut self, error: &TurnError, out: &mut BytesMut) {
-        frame("error", &ErrorBody::new(error, None), out);
-        self.stage = Stage::Ended;
+        frame("error", &AnthropicErrorBody::new(error, None), out);
+        self.stage = MessageStage::Ended;
     }
 }
 
-impl Encode for Encoder {
+impl Encode for MessagesEncoder {
     fn on_event(&mut self, event: &TurnEvent, out: &mut BytesMut) {
-        if self.stage == Stage::Ended {
+        if self.stage == MessageStage::Ended {
             return;
         }
         if let TurnEvent::Failed(error) = event {
@@ -138,34 +138,36 @@ impl Encode for Encoder {
     }
 
     fn on_cut(&mut self, out: &mut BytesMut) {
-        if self.stage != Stage::Ended {
+        if self.stage != MessageStage::Ended {
             self.fail(&cut_off(), out);
         }
     }
 
     fn on_silence(&mut self, out: &mut BytesMut) {
-        if self.stage != Stage::Ended {
+        if self.stage != MessageStage::Ended {
             // Clients look for it first.
             self.open(out);
-            put(&Event::Ping, out);
+            put(&MessageEvent::Ping, out);
         }
     }
 
     fn is_ended(&self) -> bool {
-        self.stage == Stage::Ended
+        self.stage == MessageStage::Ended
     }
 }
 
 /// Writes steps as events, and counts the blocks.
-fn writer<'a>(index: &'a mut usize, out: &'a mut BytesMut) -> impl FnMut(Step<'_>) + 'a {
+fn writer<'a>(index: &'a mut usize, out: &'a mut BytesMut) -> impl FnMut(BlockStep<'_>) + 'a {
     |step| {
         let at = *index;
         let event = match step {
-            Step::Start(head) => Event::ContentBlockStart { index: at, content_block: head },
-            Step::Delta(delta) => return put_delta(at, delta, out),
-            Step::Stop => {
+            BlockStep::Start(head) => {
+                MessageEvent::ContentBlockStart { index: at, content_block: head }
+            }
+            BlockStep::Delta(delta) => return put_delta(at, delta, out),
+            BlockStep::Stop => {
                 *index += 1;
-                Event::ContentBlockStop { index: at }
+                MessageEvent::ContentBlockStop { index: at }
             }
         };
         put(&event, out);
@@ -173,12 +175,16 @@ fn writer<'a>(index: &'a mut usize, out: &'a mut BytesMut) -> impl FnMut(Step<'_
 }
 
 /// Nearly every event of a stream is one of these, so they are put together from constants.
-fn put_delta(index: usize, delta: Delta<'_>, out: &mut BytesMut) {
+fn put_delta(index: usize, delta: BlockDelta<'_>, out: &mut BytesMut) {
     let (kind, more): (&[u8], _) = match delta {
-        Delta::Text(more) => (br#","delta":{"type":"text_delta","text":"#, more),
-        Delta::Thinking(more) => (br#","delta":{"type":"thinking_delta","thinking":"#, more),
-        Delta::Signature(more) => (br#","delta":{"type":"signature_delta","signature":"#, more),
-        Delta::Input(more) => (br#","delta":{"type":"input_json_delta","partial_json":"#, more),
+        BlockDelta::Text(more) => (br#","delta":{"type":"text_delta","text":"#, more),
+        BlockDelta::Thinking(more) => (br#","delta":{"type":"thinking_delta","thinking":"#, more),
+        BlockDelta::Signature(more) => {
+            (br#","delta":{"type":"signature_delta","signature":"#, more)
+        }
+        BlockDelta::Input(more) => {
+            (br#","delta":{"type":"input_json_delta","partial_json":"#, more)
+        }
     };
     out.put_slice(
         b"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":",
@@ -189,7 +195,7 @@ fn put_delta(index: usize, delta: Delta<'_>, out: &mut BytesMut) {
     out.put_slice(b"}}\n\n");
 }
 
-fn put(event: &Event<'_>, out: &mut BytesMut) {
+fn put(event: &MessageEvent<'_>, out: &mut BytesMut) {
     frame(event.name(), event, out);
 }
 

@@ -2,7 +2,7 @@ use bytes::BytesMut;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{super::aggregate::Collector, Encoder, ErrorBody, Thinking};
+use super::{super::aggregate::MessagesCollector, AnthropicErrorBody, MessagesEncoder, Thinking};
 use crate::{
     error::{ErrorCode, TurnError},
     model::{FinishReason, TerminalGuard, TurnEvent, Usage},
@@ -15,9 +15,9 @@ use crate::{
 const ID: &str = "msg_xxx";
 const MODEL: &str = "claude-sonnet-4-5";
 
-fn encoder(thinking: Thinking) -> Encoder {
+fn encoder(thinking: Thinking) -> MessagesEncoder {
     let stop = vec!["END".to_owned(), "STOP".to_owned()];
-    Encoder::new(ID.to_owned(), MODEL.to_owned(), thinking, stop)
+    MessagesEncoder::new(ID.to_owned(), MODEL.to_owned(), thinking, stop)
 }
 
 fn encode(thinking: Thinking, events: &[TurnEvent]) -> String {
@@ -25,7 +25,7 @@ fn encode(thinking: Thinking, events: &[TurnEvent]) -> String {
 }
 
 #[test]
-fn a_whole_stream() {
+fn complete_stream() {
     insta::assert_snapshot!(encode(
         Thinking::Shown,
         &[
@@ -46,7 +46,7 @@ fn a_whole_stream() {
 
 /// Calls that grow side by side, with words between them, are written one by one.
 #[test]
-fn one_block_is_open_at_a_time() {
+fn only_one_block_is_open_at_a_time() {
     insta::assert_snapshot!(encode(
         Thinking::Shown,
         &[
@@ -108,7 +108,7 @@ fn client_rule_21_signatures() {
 }
 
 #[test]
-fn endings() {
+fn every_finish_reason_has_its_stop_reason() {
     for (reason, expect) in [
         (FinishReason::Stop, r#"{"stop_reason":"end_turn","stop_sequence":null}"#),
         (FinishReason::Length, r#"{"stop_reason":"max_tokens","stop_sequence":null}"#),
@@ -181,7 +181,7 @@ fn failure_is_an_error_event_and_ends_the_stream() {
 }
 
 #[test]
-fn a_cut_stream_is_never_a_clean_stop() {
+fn cut_stream_is_not_a_clean_stop() {
     let stream = encode(Thinking::Off, &[TurnEvent::Started, text("half")]);
     assert!(stream.contains("event: error\n") && stream.contains("cut off"), "{stream}");
     assert!(!stream.contains("message_delta") && !stream.contains("message_stop"));
@@ -285,12 +285,12 @@ fn collect(stream: &str) -> Result<Value, Value> {
 
 fn aggregate(thinking: Thinking, events: &[TurnEvent]) -> Result<Value, Value> {
     let stop = vec!["END".to_owned(), "STOP".to_owned()];
-    let mut all = Collector::new(ID.to_owned(), MODEL.to_owned(), thinking, stop);
+    let mut all = MessagesCollector::new(ID.to_owned(), MODEL.to_owned(), thinking, stop);
     for event in events {
         all.on_event(event.clone());
     }
     Box::new(all).finish().map(|whole| serde_json::from_slice(&whole).unwrap()).map_err(|error| {
-        serde_json::to_value(ErrorBody::new(&error, None)).unwrap()["error"].clone()
+        serde_json::to_value(AnthropicErrorBody::new(&error, None)).unwrap()["error"].clone()
     })
 }
 
@@ -339,7 +339,7 @@ proptest! {
 
     /// What was said in one kind comes out whole and in order, whatever stood between.
     #[test]
-    fn nothing_is_lost(events in prop::collection::vec(any_event(), 0..60)) {
+    fn aggregated_stream_equals_the_events(events in prop::collection::vec(any_event(), 0..60)) {
         let mut events = legal(events);
         events.retain(|event| !event.is_terminal());
         events.push(TurnEvent::Finished(FinishReason::Stop));

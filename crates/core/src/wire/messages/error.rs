@@ -11,16 +11,16 @@ use crate::{
 
 /// As a response body, and as the data of an `error` event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ErrorBody<'a> {
+pub struct AnthropicErrorBody<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
-    error: ErrorObject<'a>,
+    error: AnthropicError<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<&'a str>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-struct ErrorObject<'a> {
+struct AnthropicError<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     message: Cow<'a, str>,
@@ -35,13 +35,13 @@ struct Details<'a> {
     unsupported: Option<[&'a str; 1]>,
 }
 
-impl<'a> ErrorBody<'a> {
+impl<'a> AnthropicErrorBody<'a> {
     #[must_use]
     pub fn new(error: &'a TurnError, request_id: Option<&'a str>) -> Self {
         let row = error.code.row();
         Self {
             kind: "error",
-            error: ErrorObject {
+            error: AnthropicError {
                 kind: row.anthropic_type,
                 message: message(error),
                 details: (error.code == ErrorCode::ThreadUnsupported).then(|| Details {

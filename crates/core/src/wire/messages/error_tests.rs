@@ -1,8 +1,8 @@
-use super::ErrorBody;
+use super::AnthropicErrorBody;
 use crate::error::{ErrorCode, TurnError};
 
 fn json(error: &TurnError) -> String {
-    serde_json::to_string(&ErrorBody::new(error, Some("req_1"))).unwrap()
+    serde_json::to_string(&AnthropicErrorBody::new(error, Some("req_1"))).unwrap()
 }
 
 #[test]

@@ -16,10 +16,10 @@ mod thinking;
 mod tools;
 mod types;
 
-pub use aggregate::Collector;
-pub use decode::{Request, decode, decode_count, fuzz};
-pub use encode::Encoder;
-pub use error::ErrorBody;
+pub use aggregate::MessagesCollector;
+pub use decode::{MessagesRequest, decode, decode_count, fuzz};
+pub use encode::MessagesEncoder;
+pub use error::AnthropicErrorBody;
 pub use thinking::Thinking;
 
 /// The `id` of a reply, from random bytes.

@@ -3,8 +3,8 @@
 use serde_json::value::RawValue;
 
 use super::{
-    content::{Content, Conversation, text, untyped},
-    types::{Block, Citations, Source},
+    content::{BlockContent, MessagesConversation, text, untyped},
+    types::{BlockSource, Citations, ContentBlock},
 };
 use crate::{
     error::TurnError,
@@ -22,9 +22,13 @@ pub(super) enum Piece {
     Image(Image),
 }
 
-impl Conversation {
+impl MessagesConversation {
     /// What a block of a user or of a tool says.
-    pub(super) fn pieces(&mut self, path: &str, block: Block<'_>) -> Result<Vec<Piece>, TurnError> {
+    pub(super) fn pieces(
+        &mut self,
+        path: &str,
+        block: ContentBlock<'_>,
+    ) -> Result<Vec<Piece>, TurnError> {
         if matches!(block.r#type.as_deref(), Some("document" | "search_result"))
             && wants_citations(block.citations)
         {
@@ -59,7 +63,7 @@ impl Conversation {
         }
     }
 
-    fn document(&mut self, path: &str, block: Block<'_>) -> Result<Vec<Piece>, TurnError> {
+    fn document(&mut self, path: &str, block: ContentBlock<'_>) -> Result<Vec<Piece>, TurnError> {
         let source = match block.source {
             Some(WordOr::Object(source)) => source,
             Some(WordOr::Word(_)) | None => {
@@ -88,7 +92,11 @@ impl Conversation {
         Ok(wrapped("document", &facts, inner))
     }
 
-    fn search_result(&mut self, path: &str, block: Block<'_>) -> Result<Vec<Piece>, TurnError> {
+    fn search_result(
+        &mut self,
+        path: &str,
+        block: ContentBlock<'_>,
+    ) -> Result<Vec<Piece>, TurnError> {
         let source = match block.source {
             Some(WordOr::Word(source)) => Some(source),
             Some(WordOr::Object(_)) | None => None,
@@ -98,7 +106,11 @@ impl Conversation {
     }
 
     /// Text and images inside another block.
-    fn inner(&mut self, path: &str, content: Option<Content<'_>>) -> Result<Vec<Piece>, TurnError> {
+    fn inner(
+        &mut self,
+        path: &str,
+        content: Option<BlockContent<'_>>,
+    ) -> Result<Vec<Piece>, TurnError> {
         match content {
             None => Ok(Vec::new()),
             Some(TextOr::Text(text)) => Ok(vec![Piece::Text(text)]),
@@ -122,7 +134,7 @@ impl Conversation {
     }
 }
 
-fn picture(path: &str, source: Option<WordOr<Source<'_>>>) -> Result<Image, TurnError> {
+fn picture(path: &str, source: Option<WordOr<BlockSource<'_>>>) -> Result<Image, TurnError> {
     let path = format!("{path}.source");
     let source = match source {
         Some(WordOr::Object(source)) => source,

@@ -1,6 +1,6 @@
 //! Requests for the tests of this API.
 
-use super::{Request, decode};
+use super::{MessagesRequest, decode};
 use crate::{
     error::ErrorCode,
     model::{Item, Message, Part, TurnRequest},
@@ -23,7 +23,7 @@ pub(super) fn user(blocks: &str) -> String {
     messages(&format!(r#"{{"role":"user","content":[{blocks}]}}"#))
 }
 
-pub(super) fn whole(body: &str) -> Request {
+pub(super) fn whole(body: &str) -> MessagesRequest {
     decode(body.as_bytes()).unwrap_or_else(|error| panic!("{error:?} for {body}"))
 }
 

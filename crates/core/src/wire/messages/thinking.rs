@@ -2,7 +2,7 @@
 
 use serde_json::Number;
 
-use super::types::{OutputConfig, Thinking as Given};
+use super::types::{OutputConfig, ThinkingConfig};
 use crate::{
     error::TurnError,
     model::Effort,
@@ -32,7 +32,7 @@ const BUDGETS: [(u64, Effort); 5] = [
 ];
 
 pub(super) fn decode(
-    given: Option<&Object<Given>>,
+    given: Option<&Object<ThinkingConfig>>,
     config: Option<&Object<OutputConfig>>,
 ) -> Result<(Thinking, Option<Effort>), TurnError> {
     let named = match config.and_then(|Object(config)| config.effort.as_deref()) {

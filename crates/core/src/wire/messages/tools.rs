@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use super::types;
 use crate::{
     error::TurnError,
-    model::{Params, Tool, ToolChoice},
+    model::{ParamHandling, Tool, ToolChoice},
     wire::{
         json::{check_tools, invalid},
         lenient::Object,
@@ -22,7 +22,7 @@ const SERVER: [(&str, &str); 3] = [
 
 /// What the `tools` of a request come to.
 #[derive(Debug, Default)]
-pub(super) struct Offer {
+pub(super) struct OfferedTools {
     pub(super) tools: Vec<Tool>,
     /// The names of tools that are not offered to the model.
     left_out: Vec<String>,
@@ -69,10 +69,10 @@ const MEMORY: &str = r#"{"type":"object","properties":{"command":{"type":"string
 /// Decodes `tools`, and those that came later, each with its path. Server tools and unknown kinds
 /// are left out and listed: clients offer them by habit, and a refusal would lock them out.
 pub(super) fn decode(
-    given: Vec<Object<types::Tool>>,
-    later: Vec<(String, types::Tool)>,
-    params: &mut Params,
-) -> Result<Offer, TurnError> {
+    given: Vec<Object<types::MessagesTool>>,
+    later: Vec<(String, types::MessagesTool)>,
+    params: &mut ParamHandling,
+) -> Result<OfferedTools, TurnError> {
     check_tools(given.len() + later.len())?;
     let mut tools: Vec<Tool> = Vec::with_capacity(given.len() + later.len());
     let mut left_out = Vec::new();
@@ -104,10 +104,10 @@ pub(super) fn decode(
     if !tools.is_empty() {
         params.native.push("tools");
     }
-    Ok(Offer { tools, left_out })
+    Ok(OfferedTools { tools, left_out })
 }
 
-fn custom(path: &str, tool: types::Tool) -> Result<Tool, TurnError> {
+fn custom(path: &str, tool: types::MessagesTool) -> Result<Tool, TurnError> {
     let name = name(path, tool.name)?;
     if tool.input_schema.as_ref().is_some_and(|schema| !schema.get().starts_with('{')) {
         return Err(invalid(
@@ -127,9 +127,9 @@ fn name(path: &str, name: Option<String>) -> Result<String, TurnError> {
 /// Decodes `tool_choice`; the second is whether calls may come in parallel. A choice that only
 /// tools could meet that were dropped is dropped with them.
 pub(super) fn choice(
-    given: Option<Object<types::ToolChoice>>,
-    Offer { tools, left_out }: &Offer,
-    params: &mut Params,
+    given: Option<Object<types::MessagesToolChoice>>,
+    OfferedTools { tools, left_out }: &OfferedTools,
+    params: &mut ParamHandling,
 ) -> Result<(ToolChoice, bool), TurnError> {
     let Some(Object(given)) = given else { return Ok((ToolChoice::Auto, true)) };
     let parallel = !given.disable_parallel_tool_use.unwrap_or(false);

@@ -5,7 +5,7 @@ use crate::{
 };
 
 #[test]
-fn choices_of_tools() {
+fn tool_choices_are_decoded() {
     let tools = r#""tools":[{"name":"a"},{"name":"b"}]"#;
     for (choice, expect, parallel) in [
         (r#"{"type":"auto"}"#, ToolChoice::Auto, true),

@@ -13,18 +13,18 @@ use crate::{
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Request<'a> {
+pub(super) struct MessagesRequestBody<'a> {
     pub(super) model: Option<String>,
     #[serde(borrow)]
-    pub(super) messages: Option<Vec<Object<Message<'a>>>>,
+    pub(super) messages: Option<Vec<Object<InputMessage<'a>>>>,
     #[serde(borrow)]
-    pub(super) system: Option<TextOr<Object<Block<'a>>>>,
+    pub(super) system: Option<TextOr<Object<ContentBlock<'a>>>>,
     pub(super) max_tokens: Option<Number>,
     pub(super) stream: Option<bool>,
     pub(super) stop_sequences: Option<Vec<String>>,
-    pub(super) tools: Option<Vec<Object<Tool>>>,
-    pub(super) tool_choice: Option<Object<ToolChoice>>,
-    pub(super) thinking: Option<Object<Thinking>>,
+    pub(super) tools: Option<Vec<Object<MessagesTool>>>,
+    pub(super) tool_choice: Option<Object<MessagesToolChoice>>,
+    pub(super) thinking: Option<Object<ThinkingConfig>>,
     pub(super) output_config: Option<Object<OutputConfig>>,
     /// The older place of `output_config.format`.
     pub(super) output_format: Option<Object<OutputFormat>>,
@@ -65,10 +65,10 @@ pub(super) struct Request<'a> {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Message<'a> {
+pub(super) struct InputMessage<'a> {
     pub(super) role: Option<String>,
     #[serde(borrow)]
-    pub(super) content: Option<TextOr<Object<Block<'a>>>>,
+    pub(super) content: Option<TextOr<Object<ContentBlock<'a>>>>,
     #[serde(borrow)]
     pub(super) output_config: Option<&'a RawValue>,
 }
@@ -76,20 +76,20 @@ pub(super) struct Message<'a> {
 /// Every kind of content block in one: which fields count depends on `type`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Block<'a> {
+pub(super) struct ContentBlock<'a> {
     pub(super) r#type: Option<String>,
     pub(super) text: Option<String>,
     pub(super) thinking: Option<MaybeText>,
     /// An object, but for search results, where it is their address.
     #[serde(borrow)]
-    pub(super) source: Option<WordOr<Source<'a>>>,
+    pub(super) source: Option<WordOr<BlockSource<'a>>>,
     pub(super) title: Option<String>,
     pub(super) context: Option<String>,
     /// An object where it asks for citations, a list where it has some.
     #[serde(borrow)]
     pub(super) citations: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub(super) content: Option<TextOr<Object<Block<'a>>>>,
+    pub(super) content: Option<TextOr<Object<ContentBlock<'a>>>>,
     pub(super) id: Option<String>,
     pub(super) name: Option<String>,
     #[serde(borrow)]
@@ -102,19 +102,19 @@ pub(super) struct Block<'a> {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Source<'a> {
+pub(super) struct BlockSource<'a> {
     pub(super) r#type: Option<String>,
     pub(super) media_type: Option<String>,
     pub(super) data: Option<String>,
     #[serde(borrow)]
-    pub(super) content: Option<TextOr<Object<Block<'a>>>>,
+    pub(super) content: Option<TextOr<Object<ContentBlock<'a>>>>,
 }
 
 /// A tool that becomes available in the middle: its name, or all of it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct AddedTool {
-    pub(super) definition: Option<Object<Tool>>,
+    pub(super) definition: Option<Object<MessagesTool>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -125,7 +125,7 @@ pub(super) struct Citations {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Tool {
+pub(super) struct MessagesTool {
     pub(super) r#type: Option<String>,
     pub(super) name: Option<String>,
     pub(super) description: Option<String>,
@@ -134,7 +134,7 @@ pub(super) struct Tool {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct ToolChoice {
+pub(super) struct MessagesToolChoice {
     pub(super) r#type: Option<String>,
     pub(super) name: Option<String>,
     pub(super) disable_parallel_tool_use: Option<bool>,
@@ -142,7 +142,7 @@ pub(super) struct ToolChoice {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Thinking {
+pub(super) struct ThinkingConfig {
     pub(super) r#type: Option<String>,
     pub(super) budget_tokens: Option<Number>,
     pub(super) display: Option<String>,
@@ -173,22 +173,22 @@ pub(super) struct Metadata {
 /// The whole reply of a request that did not ask for a stream, and the envelope that a
 /// stream begins with.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Reply<'a> {
+pub(super) struct MessageReply<'a> {
     pub(super) id: &'a str,
     #[serde(rename = "type")]
     pub(super) kind: &'static str,
     pub(super) role: &'static str,
     pub(super) model: &'a str,
-    pub(super) content: &'a [Content],
+    pub(super) content: &'a [ReplyBlock],
     pub(super) stop_reason: Option<&'static str>,
     pub(super) stop_sequence: Option<&'a str>,
-    pub(super) usage: UsageBody,
+    pub(super) usage: MessagesUsage,
 }
 
 /// One finished block.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum Content {
+pub(super) enum ReplyBlock {
     Text { text: String },
     Thinking { thinking: String, signature: String },
     ToolUse { id: String, name: String, input: Box<RawValue> },
@@ -197,21 +197,21 @@ pub(super) enum Content {
 /// Token counts as Anthropic writes them: what the cache gave or took stands beside
 /// `input_tokens`, not in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct UsageBody {
+pub(super) struct MessagesUsage {
     pub(super) input_tokens: u64,
     pub(super) cache_creation_input_tokens: u64,
     pub(super) cache_read_input_tokens: u64,
     pub(super) output_tokens: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) output_tokens_details: Option<OutputDetails>,
+    pub(super) output_tokens_details: Option<MessagesOutputDetails>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct OutputDetails {
+pub(super) struct MessagesOutputDetails {
     thinking_tokens: u64,
 }
 
-impl From<Usage> for UsageBody {
+impl From<Usage> for MessagesUsage {
     fn from(usage: Usage) -> Self {
         // Counters of a backend need not add up; the three never sum to more than it said.
         let cache_read = usage.cache_read.min(usage.input);
@@ -223,7 +223,7 @@ impl From<Usage> for UsageBody {
             cache_read_input_tokens: cache_read,
             output_tokens: usage.output,
             output_tokens_details: (thinking_tokens > 0)
-                .then_some(OutputDetails { thinking_tokens }),
+                .then_some(MessagesOutputDetails { thinking_tokens }),
         }
     }
 }
@@ -234,11 +234,11 @@ impl From<Usage> for UsageBody {
 /// none of these: there are so many that the encoder writes them by hand.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum Event<'a> {
-    MessageStart { message: &'a Reply<'a> },
-    ContentBlockStart { index: usize, content_block: Head<'a> },
+pub(super) enum MessageEvent<'a> {
+    MessageStart { message: &'a MessageReply<'a> },
+    ContentBlockStart { index: usize, content_block: BlockHead<'a> },
     ContentBlockStop { index: usize },
-    MessageDelta { delta: Ending<'a>, usage: UsageBody },
+    MessageDelta { delta: MessageEnding<'a>, usage: MessagesUsage },
     MessageStop,
     Ping,
 }
@@ -246,7 +246,7 @@ pub(super) enum Event<'a> {
 /// A block before anything is in it.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum Head<'a> {
+pub(super) enum BlockHead<'a> {
     Text { text: &'static str },
     Thinking { thinking: &'static str, signature: &'static str },
     ToolUse { id: &'a str, name: &'a str, input: Empty },
@@ -258,7 +258,7 @@ pub(super) struct Empty {}
 
 /// A further piece of the block that is open.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Delta<'a> {
+pub(super) enum BlockDelta<'a> {
     Text(&'a str),
     Thinking(&'a str),
     Signature(&'a str),
@@ -267,12 +267,12 @@ pub(super) enum Delta<'a> {
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Ending<'a> {
+pub(super) struct MessageEnding<'a> {
     pub(super) stop_reason: &'static str,
     pub(super) stop_sequence: Option<&'a str>,
 }
 
-impl Event<'_> {
+impl MessageEvent<'_> {
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::MessageStart { .. } => "message_start",

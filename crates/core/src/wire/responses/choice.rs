@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::tools::{Catalogue, Entry};
+use super::tools::{Catalogue, CatalogueEntry};
 use crate::{
     error::TurnError,
     model::{Tool, ToolChoice},
@@ -17,7 +17,7 @@ use crate::{
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Choice {
+struct ResponsesToolChoice {
     r#type: Option<String>,
     name: Option<String>,
     namespace: Option<String>,
@@ -41,7 +41,7 @@ pub(super) fn decode(
     tools: &mut Vec<Tool>,
 ) -> Result<ToolChoice, TurnError> {
     let Some(given) = given else { return Ok(ToolChoice::Auto) };
-    let choice = match parse_at::<WordOr<Choice>>(given, "tool_choice")? {
+    let choice = match parse_at::<WordOr<ResponsesToolChoice>>(given, "tool_choice")? {
         WordOr::Word(word) => by_word(&word, "tool_choice")?,
         WordOr::Object(choice) => match choice.r#type.as_deref() {
             None | Some("function" | "custom") => {
@@ -83,7 +83,7 @@ fn find<'a>(
     catalogue: &'a Catalogue,
     (namespace, name): (Option<&str>, Option<&str>),
     path: &str,
-) -> Result<&'a Entry, TurnError> {
+) -> Result<&'a CatalogueEntry, TurnError> {
     let Some(name) = name.filter(|name| !name.is_empty()) else {
         let text = "`tool_choice` needs the name of a tool";
         return Err(invalid(format!("{path}.name"), text.to_owned()));
@@ -97,7 +97,7 @@ fn find<'a>(
 }
 
 fn select(
-    choice: &Choice,
+    choice: &ResponsesToolChoice,
     catalogue: &Catalogue,
     tools: &mut Vec<Tool>,
 ) -> Result<ToolChoice, TurnError> {

@@ -1,7 +1,7 @@
 use serde_json::value::RawValue;
 
 use super::*;
-use crate::wire::{responses::tools::Form, testing::finishes};
+use crate::wire::{responses::tools::CallForm, testing::finishes};
 
 const MANY: usize = 100_000;
 
@@ -13,7 +13,7 @@ fn selecting_tools_takes_linear_time() {
             let (name, offered) = (format!("t{number}"), format!("a__t{number}"));
             tools.push(Tool { name: offered.clone(), description: String::new(), schema: None });
             let namespace = Some("a".to_owned());
-            catalogue.push(Entry { offered, name, namespace, form: Form::Function });
+            catalogue.push(CatalogueEntry { offered, name, namespace, form: CallForm::Function });
         }
         let selected = |number| format!(r#"{{"type":"function","name":"t{number}"}}"#);
         let selected: Vec<String> = (1..MANY).map(selected).collect();
@@ -31,11 +31,11 @@ fn tools_are_looked_up_by_name_in_constant_time() {
     finishes("100,000 tools of one name", || {
         let mut catalogue = Catalogue::default();
         for number in 0..MANY {
-            catalogue.push(Entry {
+            catalogue.push(CatalogueEntry {
                 offered: format!("n{number}__read"),
                 name: "read".to_owned(),
                 namespace: Some(format!("n{number}")),
-                form: Form::Function,
+                form: CallForm::Function,
             });
         }
         let find = |namespace: Option<&str>| {

@@ -4,7 +4,7 @@ use bytes::BytesMut;
 
 use super::{
     echo::Echo,
-    encode::{Encoder, Ended},
+    encode::{EndedResponse, ResponsesEncoder},
 };
 use crate::{
     error::TurnError,
@@ -15,33 +15,33 @@ use crate::{
 /// Collects one turn. It is the stream's encoder with its stream discarded, so that both
 /// ways give the same response.
 #[derive(Debug)]
-pub struct Collector {
-    encoder: Encoder,
+pub struct ResponsesCollector {
+    encoder: ResponsesEncoder,
     stream: BytesMut,
 }
 
-impl Collector {
+impl ResponsesCollector {
     /// `created` is in Unix seconds.
     #[must_use]
     pub fn new(id: String, created: u64, echo: Echo) -> Self {
-        Self { encoder: Encoder::new(id, created, echo), stream: BytesMut::new() }
+        Self { encoder: ResponsesEncoder::new(id, created, echo), stream: BytesMut::new() }
     }
 
-    /// As [`Encoder::with_clock`].
+    /// As [`ResponsesEncoder::with_clock`].
     #[must_use]
     pub fn with_clock(mut self, now: impl Fn() -> u64 + Send + 'static) -> Self {
         self.encoder = self.encoder.with_clock(now);
         self
     }
 
-    /// As [`Encoder::ended`].
+    /// As [`ResponsesEncoder::ended`].
     #[must_use]
-    pub fn ended(&self) -> Option<Ended> {
+    pub fn ended(&self) -> Option<EndedResponse> {
         self.encoder.ended()
     }
 }
 
-impl Collect for Collector {
+impl Collect for ResponsesCollector {
     fn on_event(&mut self, event: TurnEvent) {
         self.encoder.on_event(&event, &mut self.stream);
         self.stream.clear();

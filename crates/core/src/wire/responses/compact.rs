@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 use super::{
     ids::output_item,
     input::WireItem,
-    token::Kept,
-    types::{OutputItem, UsageBody, to_raw},
+    token::TokenKind,
+    types::{OutputItem, ResponsesUsage, to_raw},
 };
 use crate::{model::Usage, wire::json::to_json};
 
@@ -17,7 +17,7 @@ struct Compaction<'a> {
     object: &'static str,
     created_at: u64,
     output: Vec<&'a RawValue>,
-    usage: UsageBody,
+    usage: ResponsesUsage,
 }
 
 /// The reply: the messages that are kept, then the item that holds `summary`. A client that
@@ -30,7 +30,7 @@ pub fn compaction(
     kept: &[Box<RawValue>],
     usage: Usage,
 ) -> Vec<u8> {
-    let token = Kept::Summary.seal(summary);
+    let token = TokenKind::Summary.seal(summary);
     let item_id = output_item("cmp", id, kept.len());
     let item = to_raw(&OutputItem::Compaction { id: &item_id, encrypted_content: &token });
     let kept = kept.iter().map(|item| &**item);

@@ -1,4 +1,4 @@
-//! The bytes of a request to a [`Request`], or to an error that names the wrong field.
+//! The bytes of a request to a [`ResponsesRequest`], or to an error that names the wrong field.
 //! Unknown fields are accepted.
 
 use serde::{Deserialize, de::IgnoredAny};
@@ -7,11 +7,11 @@ use serde_json::{Number, value::RawValue};
 use super::{
     choice,
     echo::Echo,
-    input::{Conversation, WireItem},
+    input::{ResponsesConversation, WireItem},
     own,
-    request::Request,
+    request::ResponsesRequest,
     sampling,
-    tools::Offer,
+    tools::ToolOffer,
 };
 use crate::{
     error::{ErrorCode, TurnError},
@@ -28,7 +28,7 @@ use crate::{
 /// The body as it is written. What the response repeats is kept as raw JSON.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Body<'a> {
+pub(super) struct ResponsesRequestBody<'a> {
     pub(super) model: Option<String>,
     #[serde(borrow)]
     pub(super) input: Option<TextOr<&'a RawValue>>,
@@ -87,9 +87,9 @@ pub(super) struct Body<'a> {
 /// # Errors
 /// `InvalidJson`, `MissingMessages`, `InvalidValue` or `UnsupportedParameter`; all but the
 /// first name the field.
-pub fn decode(body: &[u8]) -> Result<Request, TurnError> {
+pub fn decode(body: &[u8]) -> Result<ResponsesRequest, TurnError> {
     let body = replace_lone(body);
-    let Object(mut body) = parse::<Object<Body<'_>>>(&body)?;
+    let Object(mut body) = parse::<Object<ResponsesRequestBody<'_>>>(&body)?;
     refuse_unsupported(&body)?;
     let Some(model) = body.model.as_deref().map(str::trim).filter(|name| !name.is_empty()) else {
         return Err(invalid("model".to_owned(), "`model` is missing or empty".to_owned()));
@@ -97,7 +97,7 @@ pub fn decode(body: &[u8]) -> Result<Request, TurnError> {
     let model = model.to_owned();
     let input = body.input.take();
     let items = read_items(input.as_ref())?;
-    let mut offer = Offer::default();
+    let mut offer = ToolOffer::default();
     let tools_echo = offer.extend(body.tools.as_deref().unwrap_or_default(), "tools")?;
     for (index, (_, item)) in items.iter().enumerate().rev() {
         let path = format!("input[{index}]");
@@ -107,7 +107,7 @@ pub fn decode(body: &[u8]) -> Result<Request, TurnError> {
     let mut instructions = instructions(&body, &offer)?;
     let (mut conversation, input) = match &input {
         Some(TextOr::Text(text)) => {
-            let mut said = Conversation::default();
+            let mut said = ResponsesConversation::default();
             said.say(text.clone());
             (said, vec![own::of_text(text)])
         }
@@ -139,7 +139,7 @@ pub fn decode(body: &[u8]) -> Result<Request, TurnError> {
     let echo = Echo::new(&model, &body, previous.as_deref(), offer.catalogue, &tools_echo);
     let count = instructions.len();
     instructions.append(&mut conversation.system);
-    Ok(Request {
+    Ok(ResponsesRequest {
         turn: TurnRequest {
             model,
             system: instructions,
@@ -174,7 +174,7 @@ pub fn fuzz(data: &[u8]) {
     let _ = decode(data);
 }
 
-fn refuse_unsupported(body: &Body<'_>) -> Result<(), TurnError> {
+fn refuse_unsupported(body: &ResponsesRequestBody<'_>) -> Result<(), TurnError> {
     const LOGPROBS: &str = "log probabilities are not supported: the backend does not report them";
     if is_set(body.conversation, &[]) {
         return Err(unsupported(
@@ -210,13 +210,16 @@ fn refuse_unsupported(body: &Body<'_>) -> Result<(), TurnError> {
 }
 
 /// Instructions are a text, or messages of the system.
-fn instructions(body: &Body<'_>, offer: &Offer) -> Result<Vec<String>, TurnError> {
+fn instructions(
+    body: &ResponsesRequestBody<'_>,
+    offer: &ToolOffer,
+) -> Result<Vec<String>, TurnError> {
     match &body.instructions {
         None => Ok(Vec::new()),
         Some(TextOr::Text(text)) if text.is_empty() => Ok(Vec::new()),
         Some(TextOr::Text(text)) => Ok(vec![text.clone()]),
         Some(TextOr::List(items)) => {
-            let mut said = Conversation::default();
+            let mut said = ResponsesConversation::default();
             for (index, raw) in items.iter().enumerate() {
                 let path = format!("instructions[{index}]");
                 said.push(&WireItem::read(raw, &path)?, index, &path, &offer.catalogue)?;
@@ -249,9 +252,9 @@ fn read_items<'a>(
 
 fn conversation(
     items: &[(&RawValue, WireItem<'_>)],
-    offer: &Offer,
-) -> Result<(Conversation, Vec<Box<RawValue>>), TurnError> {
-    let mut said = Conversation::default();
+    offer: &ToolOffer,
+) -> Result<(ResponsesConversation, Vec<Box<RawValue>>), TurnError> {
+    let mut said = ResponsesConversation::default();
     let mut own = Vec::with_capacity(items.len());
     for (index, (raw, item)) in items.iter().enumerate() {
         said.push(item, index, &format!("input[{index}]"), &offer.catalogue)?;

@@ -3,8 +3,10 @@ use proptest::prelude::*;
 use super::decode;
 use crate::{
     error::ErrorCode::{self, InvalidJson, InvalidValue, MissingMessages, UnsupportedParameter},
-    model::{Effort, Format, Item, Message, Part, Role, ToolChoice, ToolContent, TurnRequest},
-    wire::responses::Request,
+    model::{
+        AnswerFormat, Effort, Item, Message, Part, Role, ToolChoice, ToolContent, TurnRequest,
+    },
+    wire::responses::ResponsesRequest,
 };
 
 /// A request with a text and `extra` fields.
@@ -21,7 +23,7 @@ fn content(part: &str) -> String {
     items(&format!(r#"{{"role":"user","content":[{part}]}}"#))
 }
 
-fn ok(body: &str) -> Request {
+fn ok(body: &str) -> ResponsesRequest {
     decode(body.as_bytes()).unwrap_or_else(|error| panic!("{error:?} for {body}"))
 }
 
@@ -54,7 +56,7 @@ fn called(turn: &TurnRequest) -> Vec<(&str, &str)> {
 
 /// Client rule 16: all of the items that Codex sends, client-made ids, namespaces.
 #[test]
-fn client_rule_16_a_turn_of_codex() {
+fn client_rule_16_request_of_codex_is_decoded() {
     let request = ok(include_str!("fixtures/codex.json"));
     assert!(request.is_whole() && !request.store && request.generate && !request.background);
     assert_eq!(request.input.len(), 17);
@@ -63,7 +65,7 @@ fn client_rule_16_a_turn_of_codex() {
 
 /// Client rule 16: newer models get their tools in an item.
 #[test]
-fn client_rule_16_tools_in_an_item() {
+fn client_rule_16_tools_in_an_item_are_offered() {
     let request = ok(include_str!("fixtures/codex_lite.json"));
     let names: Vec<&str> = request.turn.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["exec", "wait", "collaboration__wait"]);
@@ -76,19 +78,19 @@ fn client_rule_16_tools_in_an_item() {
 }
 
 #[test]
-fn a_turn_of_opencode() {
+fn request_of_opencode_is_decoded() {
     insta::assert_debug_snapshot!(turn(include_str!("fixtures/opencode.json")));
 }
 
 #[test]
-fn a_turn_of_pi() {
+fn request_of_pi_is_decoded() {
     insta::assert_debug_snapshot!(turn(include_str!("fixtures/pi.json")));
 }
 
 // === input ===
 
 #[test]
-fn a_text_is_a_message_of_the_user() {
+fn text_input_is_a_user_message() {
     let request = ok(r#"{"model":" auto ","input":"say \"hi\"\n"}"#);
     assert_eq!(request.turn.items, [said("say \"hi\"\n")]);
     assert_eq!(request.turn.model, "auto");
@@ -99,7 +101,7 @@ fn a_text_is_a_message_of_the_user() {
 }
 
 #[test]
-fn every_item_is_kept_with_an_id_and_a_type() {
+fn every_stored_item_has_an_id_and_a_type() {
     let list = r#"{"role":"user","content":"a"},{"role":"user","content":"a"},
         {"id":null,"type":null,"role":"assistant","content":[]},
         {"type":"function_call","call_id":"c","name":"n","arguments":"{}"},
@@ -119,7 +121,8 @@ fn every_item_is_kept_with_an_id_and_a_type() {
     assert!(ids[0].0.starts_with("msg_") && ids[3].0.starts_with("fc_"), "{ids:?}");
     assert_eq!(ids[4].0, "mine");
     assert_ne!(ids[0].0, ids[1].0, "the same text twice is two items");
-    let raw = |request: &Request| request.input.iter().map(|raw| raw.get().to_owned()).collect();
+    let raw =
+        |request: &ResponsesRequest| request.input.iter().map(|raw| raw.get().to_owned()).collect();
     let (first, again): (Vec<String>, Vec<String>) = (raw(&first), raw(&again));
     assert_eq!(first, again, "the same request is the same input");
 }
@@ -187,7 +190,7 @@ fn legacy_shell_calls_are_calls() {
 }
 
 #[test]
-fn files_are_read_when_they_are_text() {
+fn text_files_are_inlined() {
     let file = |fields: &str| content(&format!(r#"{{"type":"input_file",{fields}}}"#));
     let parts = |body: &str| match turn(body).items.remove(0) {
         Item::Message(message) => message.parts,
@@ -355,7 +358,7 @@ const TOOLS: &str = r#""tools":[
 ]"#;
 
 #[test]
-fn tools_get_names_of_their_own() {
+fn every_tool_gets_a_unique_name() {
     let request = ok(&with(TOOLS));
     let names: Vec<&str> = request.turn.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["read", "patch", "note", "a__read", "a__read_2", "a__patch"]);
@@ -414,7 +417,7 @@ fn tool_choice_uses_the_clients_tool_names() {
 // === controls ===
 
 #[test]
-fn controls_are_understood_and_listed() {
+fn controls_are_decoded_and_listed() {
     let request = turn(&with(
         r#""instructions":[{"role":"developer","content":"one"},{"role":"system","content":"two"}],
            "max_output_tokens":100,"temperature":0.2,"top_p":1,"parallel_tool_calls":false,
@@ -427,7 +430,7 @@ fn controls_are_understood_and_listed() {
     assert_eq!(request.system, ["one", "two"]);
     let sampling = request.sampling;
     assert_eq!((sampling.effort, sampling.max_tokens), (Some(Effort::High), Some(100)));
-    let Format::Schema(schema) = sampling.format else { panic!("{:?}", sampling.format) };
+    let AnswerFormat::Schema(schema) = sampling.format else { panic!("{:?}", sampling.format) };
     assert_eq!((schema.name.as_str(), schema.text.as_str()), ("answer", r#"{"type":"object"}"#));
     assert_eq!(sampling.params.native, ["reasoning.effort", "parallel_tool_calls"]);
     assert_eq!(sampling.params.emulated, ["max_output_tokens", "text.format"]);
@@ -446,7 +449,7 @@ fn controls_are_understood_and_listed() {
     );
     assert!(!request.parallel_tool_calls);
     let plain = turn(&with(r#""text":{"format":{"type":"json_object"}},"temperature":1.0"#));
-    assert_eq!(plain.sampling.format, Format::Json);
+    assert_eq!(plain.sampling.format, AnswerFormat::Json);
     assert_eq!(plain.sampling.params.ignored, Vec::<&str>::new());
 }
 
@@ -469,14 +472,14 @@ fn names_of_the_sibling_apis_are_listed() {
 }
 
 #[test]
-fn the_marker_of_a_session_is_taken_out() {
+fn session_marker_is_removed() {
     let request = turn(&with(r#""instructions":"Be kind.\nSession: session-1\n""#));
     assert_eq!(request.hints.session.as_deref(), Some("session-1"));
     assert_eq!(request.system, ["Be kind.\n"]);
 }
 
 #[test]
-fn a_warm_up_needs_no_input() {
+fn warm_up_does_not_require_input() {
     let request = ok(r#"{"model":"auto","input":[],"generate":false,"background":true}"#);
     assert!(!request.generate && request.background);
 }
@@ -504,7 +507,7 @@ proptest! {
 }
 
 #[test]
-fn a_freeform_tool_is_repeated_with_its_format() {
+fn freeform_tool_is_echoed_with_its_format() {
     let request = |tool: &str| format!(r#"{{"model":"m","input":"hi","tools":[{tool}]}}"#);
     for (tool, format) in [
         (r#"{"type":"custom","name":"shell"}"#, r#""format":{"type":"text"}"#),

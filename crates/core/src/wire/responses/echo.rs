@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Number, value::RawValue};
 
 use super::{
-    decode::Body,
+    decode::ResponsesRequestBody,
     sampling::{ENCRYPTED_REASONING, text_field},
     tools::Catalogue,
 };
@@ -26,28 +26,28 @@ pub struct Echo {
 /// Every field is there, set or not: strict clients want them all. The exception is `user`,
 /// which the specification does not let be null.
 #[derive(Serialize)]
-struct Members<'a> {
+struct EchoMembers<'a> {
     background: bool,
-    frequency_penalty: Given<'a>,
+    frequency_penalty: GivenNumber<'a>,
     instructions: Option<Instructions<'a>>,
     max_output_tokens: Option<&'a Number>,
     max_tool_calls: Option<&'a Number>,
     metadata: &'a RawValue,
     model: &'a str,
     parallel_tool_calls: bool,
-    presence_penalty: Given<'a>,
+    presence_penalty: GivenNumber<'a>,
     previous_response_id: Option<&'a str>,
     prompt_cache_key: Option<&'a str>,
     reasoning: &'a RawValue,
     safety_identifier: Option<&'a str>,
     service_tier: &'static str,
     store: bool,
-    temperature: Given<'a>,
-    text: Text<'a>,
+    temperature: GivenNumber<'a>,
+    text: EchoText<'a>,
     tool_choice: &'a RawValue,
     tools: Vec<&'a RawValue>,
     top_logprobs: u8,
-    top_p: Given<'a>,
+    top_p: GivenNumber<'a>,
     truncation: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<&'a str>,
@@ -56,7 +56,7 @@ struct Members<'a> {
 /// A number as it was given, or its default.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Given<'a> {
+enum GivenNumber<'a> {
     Number(&'a Number),
     Default(f64),
 }
@@ -69,7 +69,7 @@ enum Instructions<'a> {
 }
 
 #[derive(Serialize)]
-struct Text<'a> {
+struct EchoText<'a> {
     format: &'a RawValue,
     verbosity: &'a RawValue,
 }
@@ -82,7 +82,7 @@ impl Echo {
 
     pub(super) fn new(
         model: &str,
-        body: &Body<'_>,
+        body: &ResponsesRequestBody<'_>,
         previous: Option<&str>,
         tools: Catalogue,
         tools_json: &[Box<RawValue>],
@@ -96,9 +96,9 @@ impl Echo {
         ]
         .map(raw);
         let text = text_field(body.text).unwrap_or_default();
-        let members = Members {
+        let members = EchoMembers {
             background: body.background.unwrap_or(false),
-            frequency_penalty: Given::or(body.frequency_penalty.as_ref(), 0.0),
+            frequency_penalty: GivenNumber::or(body.frequency_penalty.as_ref(), 0.0),
             instructions: body.instructions.as_ref().map(|given| match given {
                 TextOr::Text(text) => Instructions::Text(text),
                 TextOr::List(items) => Instructions::Items(items),
@@ -108,22 +108,22 @@ impl Echo {
             metadata: body.metadata.unwrap_or(&empty),
             model,
             parallel_tool_calls: body.parallel_tool_calls.unwrap_or(true),
-            presence_penalty: Given::or(body.presence_penalty.as_ref(), 0.0),
+            presence_penalty: GivenNumber::or(body.presence_penalty.as_ref(), 0.0),
             previous_response_id: previous,
             prompt_cache_key: body.prompt_cache_key.as_deref(),
             reasoning: body.reasoning.unwrap_or(&unset),
             safety_identifier: body.safety_identifier.as_deref(),
             service_tier: "default",
             store: body.store.unwrap_or(true),
-            temperature: Given::or(body.temperature.as_ref(), 1.0),
-            text: Text {
+            temperature: GivenNumber::or(body.temperature.as_ref(), 1.0),
+            text: EchoText {
                 format: text.format.unwrap_or(&plain),
                 verbosity: text.verbosity.unwrap_or(&medium),
             },
             tool_choice: body.tool_choice.unwrap_or(&auto),
             tools: tools_json.iter().map(|tool| &**tool).collect(),
             top_logprobs: 0,
-            top_p: Given::or(body.top_p.as_ref(), 1.0),
+            top_p: GivenNumber::or(body.top_p.as_ref(), 1.0),
             truncation: body.truncation.as_deref().unwrap_or("disabled"),
             user: body.user.as_deref(),
         };
@@ -138,7 +138,7 @@ impl Echo {
     }
 }
 
-impl<'a> Given<'a> {
+impl<'a> GivenNumber<'a> {
     fn or(given: Option<&'a Number>, default: f64) -> Self {
         given.map_or(Self::Default(default), Self::Number)
     }

@@ -15,10 +15,10 @@ use super::{
     echo::Echo,
     failure,
     ids::output_item,
-    slot::{self, Call, Frames, Growing, Kind},
-    text::Escaped,
-    tools::Form,
-    types::{IncompleteDetails, State, Status, UsageBody, json},
+    slot::{self, EventWriter, GrowingItem, GrowingKind, ItemCall},
+    text::EscapedText,
+    tools::CallForm,
+    types::{IncompleteDetails, ItemStatus, ResponseState, ResponsesUsage, json},
 };
 use crate::{
     error::{ErrorCode, TurnError},
@@ -27,51 +27,51 @@ use crate::{
 };
 
 /// Gives the time, in Unix seconds.
-type Clock = Box<dyn Fn() -> u64 + Send>;
+type UnixClock = Box<dyn Fn() -> u64 + Send>;
 
 /// Encodes one turn. Give it every event, in order; it appends the bytes to the caller's
 /// buffer.
-pub struct Encoder {
+pub struct ResponsesEncoder {
     id: String,
     created: u64,
     echo: Echo,
-    clock: Option<Clock>,
-    frames: Frames,
+    clock: Option<UnixClock>,
+    frames: EventWriter,
     /// The output so far; the place of an item is its `output_index`.
-    items: Vec<Slot>,
+    items: Vec<OutputSlot>,
     /// The message or the reasoning that grows.
     speaking: Option<usize>,
     /// `None`: not counted.
     usage: Option<Usage>,
-    stage: Stage,
+    stage: ResponseStage,
 }
 
 #[derive(Debug)]
-enum Slot {
-    Growing(Growing),
+enum OutputSlot {
+    Growing(GrowingItem),
     /// Its JSON.
     Done(String),
 }
 
 /// How far the stream is.
 #[derive(Debug)]
-enum Stage {
+enum ResponseStage {
     /// Nothing is written yet: the response itself comes first.
     Fresh,
     Open,
-    Ended(Ending),
+    Ended(ResponseEnding),
 }
 
 #[derive(Debug)]
-struct Ending {
-    status: Status,
+struct ResponseEnding {
+    status: ItemStatus,
     completed_at: Option<u64>,
     failure: Option<TurnError>,
 }
 
 /// A response that has ended, as it is kept.
 #[derive(Debug)]
-pub struct Ended {
+pub struct EndedResponse {
     /// Its `status`.
     pub status: &'static str,
     /// The JSON of all of it.
@@ -82,12 +82,12 @@ pub struct Ended {
 
 /// Which of the two kinds of text.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Voice {
+enum TextChannel {
     Said,
     Thought,
 }
 
-impl Encoder {
+impl ResponsesEncoder {
     /// `created` is in Unix seconds.
     #[must_use]
     pub fn new(id: String, created: u64, echo: Echo) -> Self {
@@ -96,11 +96,11 @@ impl Encoder {
             created,
             echo,
             clock: None,
-            frames: Frames::default(),
+            frames: EventWriter::default(),
             items: Vec::new(),
             speaking: None,
             usage: None,
-            stage: Stage::Fresh,
+            stage: ResponseStage::Fresh,
         }
     }
 
@@ -114,10 +114,10 @@ impl Encoder {
 
     /// The response once it has ended. It is put together for each who asks.
     #[must_use]
-    pub fn ended(&self) -> Option<Ended> {
+    pub fn ended(&self) -> Option<EndedResponse> {
         match &self.stage {
-            Stage::Fresh | Stage::Open => None,
-            Stage::Ended(ending) => Some(Ended {
+            ResponseStage::Fresh | ResponseStage::Open => None,
+            ResponseStage::Ended(ending) => Some(EndedResponse {
                 status: ending.status.word(),
                 body: self.current(),
                 output: self.output(),
@@ -129,8 +129,8 @@ impl Encoder {
     #[must_use]
     pub fn failure(&self) -> Option<&TurnError> {
         match &self.stage {
-            Stage::Fresh | Stage::Open => None,
-            Stage::Ended(ending) => ending.failure.as_ref(),
+            ResponseStage::Fresh | ResponseStage::Open => None,
+            ResponseStage::Ended(ending) => ending.failure.as_ref(),
         }
     }
 
@@ -147,7 +147,7 @@ impl Encoder {
         let mut json = String::with_capacity(self.done() + self.items.len() + 2);
         json.push('[');
         for slot in &self.items {
-            if let Slot::Done(item) = slot {
+            if let OutputSlot::Done(item) = slot {
                 if json.len() > 1 {
                     json.push(',');
                 }
@@ -159,8 +159,8 @@ impl Encoder {
     }
 
     fn open(&mut self, out: &mut BytesMut) {
-        if matches!(self.stage, Stage::Fresh) {
-            self.stage = Stage::Open;
+        if matches!(self.stage, ResponseStage::Fresh) {
+            self.stage = ResponseStage::Open;
             self.whole("response.created", out);
             self.whole("response.in_progress", out);
         }
@@ -175,7 +175,7 @@ impl Encoder {
         slot::end(&[], out);
     }
 
-    fn speak(&mut self, voice: Voice, piece: &str, out: &mut BytesMut) {
+    fn speak(&mut self, voice: TextChannel, piece: &str, out: &mut BytesMut) {
         if piece.is_empty() {
             return;
         }
@@ -187,60 +187,62 @@ impl Encoder {
         self.open(out);
         self.fall_silent(out);
         let (prefix, kind) = match voice {
-            Voice::Said => ("msg", Kind::Message { text: Escaped::default() }),
-            Voice::Thought => {
+            TextChannel::Said => ("msg", GrowingKind::Message { text: EscapedText::default() }),
+            TextChannel::Thought => {
                 let plain = self.echo.encrypted.then(String::new);
-                ("rs", Kind::Reasoning { text: Escaped::default(), plain })
+                ("rs", GrowingKind::Reasoning { text: EscapedText::default(), plain })
             }
         };
         self.speaking = Some(self.items.len());
         let mut item = self.add(prefix, kind, out);
         item.push(piece, &mut self.frames, out);
-        self.items.push(Slot::Growing(item));
+        self.items.push(OutputSlot::Growing(item));
     }
 
     fn call(&mut self, id: &CallId, name: &str, out: &mut BytesMut) {
         self.open(out);
         self.fall_silent(out);
         let tool = self.echo.tools.offered(name);
-        let call = Call {
+        let call = ItemCall {
             id: id.clone(),
             name: tool.map_or(name, |tool| &tool.name).to_owned(),
             namespace: tool.and_then(|tool| tool.namespace.clone()),
         };
         let (prefix, kind) = match tool.map(|tool| tool.form) {
-            None | Some(Form::Function) => {
-                ("fc", Kind::Function { call, arguments: Escaped::default() })
+            None | Some(CallForm::Function) => {
+                ("fc", GrowingKind::Function { call, arguments: EscapedText::default() })
             }
-            Some(Form::Freeform) => {
+            Some(CallForm::Freeform) => {
                 let reader = Freeform::default();
-                ("ctc", Kind::Custom { call, input: Escaped::default(), reader })
+                ("ctc", GrowingKind::Custom { call, input: EscapedText::default(), reader })
             }
-            Some(Form::Search) => ("tsc", Kind::Search { call, arguments: String::new() }),
+            Some(CallForm::Search) => {
+                ("tsc", GrowingKind::Search { call, arguments: String::new() })
+            }
         };
         let item = self.add(prefix, kind, out);
-        self.items.push(Slot::Growing(item));
+        self.items.push(OutputSlot::Growing(item));
     }
 
-    fn add(&mut self, prefix: &str, kind: Kind, out: &mut BytesMut) -> Growing {
+    fn add(&mut self, prefix: &str, kind: GrowingKind, out: &mut BytesMut) -> GrowingItem {
         let place = self.items.len();
         let id = output_item(prefix, &self.id, place);
-        Growing::open(id, kind, place, &mut self.frames, out)
+        GrowingItem::open(id, kind, place, &mut self.frames, out)
     }
 
     /// Closes the message or the reasoning that grows.
     fn fall_silent(&mut self, out: &mut BytesMut) {
         if let Some(at) = self.speaking.take() {
-            self.close(at, Status::Completed, out);
+            self.close(at, ItemStatus::Completed, out);
         }
     }
 
-    fn close(&mut self, at: usize, status: Status, out: &mut BytesMut) {
+    fn close(&mut self, at: usize, status: ItemStatus, out: &mut BytesMut) {
         if let Some(slot) = self.items.get_mut(at) {
-            let item = std::mem::replace(slot, Slot::Done(String::new()));
-            *slot = Slot::Done(match item {
-                Slot::Growing(item) => item.close(status, &mut self.frames, out),
-                Slot::Done(item) => item,
+            let item = std::mem::replace(slot, OutputSlot::Done(String::new()));
+            *slot = OutputSlot::Done(match item {
+                OutputSlot::Growing(item) => item.close(status, &mut self.frames, out),
+                OutputSlot::Done(item) => item,
             });
         }
     }
@@ -248,8 +250,8 @@ impl Encoder {
     /// The place of a call that grows. From the back: the newest call is the likely one.
     fn place_of(&self, id: &CallId) -> Option<usize> {
         self.items.iter().rposition(|slot| match slot {
-            Slot::Growing(item) => item.call() == Some(id),
-            Slot::Done(_) => false,
+            OutputSlot::Growing(item) => item.call() == Some(id),
+            OutputSlot::Done(_) => false,
         })
     }
 
@@ -257,38 +259,38 @@ impl Encoder {
         self.open(out);
         let (kind, status) = match reason {
             FinishReason::Stop | FinishReason::StopSequence(_) | FinishReason::ToolCalls => {
-                ("response.completed", Status::Completed)
+                ("response.completed", ItemStatus::Completed)
             }
-            FinishReason::Length => ("response.incomplete", Status::Incomplete),
+            FinishReason::Length => ("response.incomplete", ItemStatus::Incomplete),
         };
         for at in 0..self.items.len() {
             self.close(at, status, out);
         }
-        let complete = status == Status::Completed;
+        let complete = status == ItemStatus::Completed;
         let completed_at = self.clock.as_ref().filter(|_| complete).map(|now| now());
-        self.stage = Stage::Ended(Ending { status, completed_at, failure: None });
+        self.stage = ResponseStage::Ended(ResponseEnding { status, completed_at, failure: None });
         self.whole(kind, out);
     }
 
     fn fail(&mut self, failure: TurnError, out: &mut BytesMut) {
         self.open(out);
         for slot in &mut self.items {
-            if let Slot::Growing(item) = slot {
-                *slot = Slot::Done(item.json(Status::Incomplete));
+            if let OutputSlot::Growing(item) = slot {
+                *slot = OutputSlot::Done(item.json(ItemStatus::Incomplete));
             }
         }
         let cancelled = failure.code == ErrorCode::Cancelled;
-        let status = if cancelled { Status::Cancelled } else { Status::Failed };
+        let status = if cancelled { ItemStatus::Cancelled } else { ItemStatus::Failed };
         let failure = Some(failure);
-        self.stage = Stage::Ended(Ending { status, completed_at: None, failure });
+        self.stage = ResponseStage::Ended(ResponseEnding { status, completed_at: None, failure });
         self.whole("response.failed", out);
     }
 
     /// Bytes of the items that grow no more.
     fn done(&self) -> usize {
         let sizes = self.items.iter().map(|slot| match slot {
-            Slot::Growing(_) => 0,
-            Slot::Done(item) => item.len(),
+            OutputSlot::Growing(_) => 0,
+            OutputSlot::Done(item) => item.len(),
         });
         sizes.sum()
     }
@@ -301,25 +303,25 @@ impl Encoder {
     /// Gives the JSON of the response as it is now, piece by piece.
     fn render(&self, mut put: impl FnMut(&str)) {
         let ending = match &self.stage {
-            Stage::Fresh | Stage::Open => None,
-            Stage::Ended(ending) => Some(ending),
+            ResponseStage::Fresh | ResponseStage::Open => None,
+            ResponseStage::Ended(ending) => Some(ending),
         };
-        let status = ending.map_or(Status::InProgress, |ending| ending.status);
+        let status = ending.map_or(ItemStatus::InProgress, |ending| ending.status);
         let failure = ending.and_then(|ending| ending.failure.as_ref());
         let usage = match status {
-            Status::InProgress => None,
+            ItemStatus::InProgress => None,
             // Clients take no finished response without one.
-            Status::Completed | Status::Incomplete => Some(self.usage.unwrap_or_default()),
-            Status::Failed | Status::Cancelled => self.usage,
+            ItemStatus::Completed | ItemStatus::Incomplete => Some(self.usage.unwrap_or_default()),
+            ItemStatus::Failed | ItemStatus::Cancelled => self.usage,
         };
-        let head = json(&State {
+        let head = json(&ResponseState {
             id: &self.id,
             object: "response",
             created_at: self.created,
             status,
             completed_at: ending.and_then(|ending| ending.completed_at),
-            error: failure.filter(|_| status == Status::Failed).map(failure::describe),
-            incomplete_details: (status == Status::Incomplete)
+            error: failure.filter(|_| status == ItemStatus::Failed).map(failure::describe),
+            incomplete_details: (status == ItemStatus::Incomplete)
                 .then_some(IncompleteDetails { reason: "max_output_tokens" }),
         });
         put(head.strip_suffix('}').unwrap_or(&head));
@@ -329,12 +331,12 @@ impl Encoder {
                 put(",");
             }
             put(&match slot {
-                Slot::Growing(item) => Cow::Owned(item.json(Status::InProgress)),
-                Slot::Done(item) => Cow::Borrowed(item.as_str()),
+                OutputSlot::Growing(item) => Cow::Owned(item.json(ItemStatus::InProgress)),
+                OutputSlot::Done(item) => Cow::Borrowed(item.as_str()),
             });
         }
         put("],\"usage\":");
-        put(&json(&usage.map(UsageBody::from)));
+        put(&json(&usage.map(ResponsesUsage::from)));
         // What the request said.
         put(",");
         put(&self.echo.members);
@@ -342,15 +344,15 @@ impl Encoder {
     }
 }
 
-impl Encode for Encoder {
+impl Encode for ResponsesEncoder {
     fn on_event(&mut self, event: &TurnEvent, out: &mut BytesMut) {
         if self.is_ended() {
             return;
         }
         match event {
             TurnEvent::Started => self.open(out),
-            TurnEvent::Text(text) => self.speak(Voice::Said, text, out),
-            TurnEvent::Reasoning(text) => self.speak(Voice::Thought, text, out),
+            TurnEvent::Text(text) => self.speak(TextChannel::Said, text, out),
+            TurnEvent::Reasoning(text) => self.speak(TextChannel::Thought, text, out),
             TurnEvent::ToolCallBegin { id, name } => self.call(id, name, out),
             TurnEvent::ToolCallArgs { id, delta } => {
                 if let Some(item) = self.place_of(id).and_then(|at| growing(&mut self.items, at))
@@ -361,7 +363,7 @@ impl Encode for Encoder {
             }
             TurnEvent::ToolCallEnd { id } => {
                 if let Some(at) = self.place_of(id) {
-                    self.close(at, Status::Completed, out);
+                    self.close(at, ItemStatus::Completed, out);
                 }
             }
             // Goes out with the whole response.
@@ -378,11 +380,11 @@ impl Encode for Encoder {
     }
 
     fn is_ended(&self) -> bool {
-        matches!(self.stage, Stage::Ended(_))
+        matches!(self.stage, ResponseStage::Ended(_))
     }
 }
 
-impl fmt::Debug for Encoder {
+impl fmt::Debug for ResponsesEncoder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Encoder")
             .field("id", &self.id)
@@ -392,19 +394,21 @@ impl fmt::Debug for Encoder {
     }
 }
 
-fn growing(items: &mut [Slot], at: usize) -> Option<&mut Growing> {
+fn growing(items: &mut [OutputSlot], at: usize) -> Option<&mut GrowingItem> {
     match items.get_mut(at)? {
-        Slot::Growing(item) => Some(item),
-        Slot::Done(_) => None,
+        OutputSlot::Growing(item) => Some(item),
+        OutputSlot::Done(_) => None,
     }
 }
 
-impl Voice {
-    fn is_of(self, kind: &Kind) -> bool {
+impl TextChannel {
+    fn is_of(self, kind: &GrowingKind) -> bool {
         match kind {
-            Kind::Message { .. } => self == Self::Said,
-            Kind::Reasoning { .. } => self == Self::Thought,
-            Kind::Function { .. } | Kind::Custom { .. } | Kind::Search { .. } => false,
+            GrowingKind::Message { .. } => self == Self::Said,
+            GrowingKind::Reasoning { .. } => self == Self::Thought,
+            GrowingKind::Function { .. }
+            | GrowingKind::Custom { .. }
+            | GrowingKind::Search { .. } => false,
         }
     }
 }

@@ -4,13 +4,13 @@ use bytes::BytesMut;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::Encoder;
+use super::ResponsesEncoder;
 use crate::{
     error::{ErrorCode, TurnError},
     model::{FinishReason, TerminalGuard, TurnEvent, Usage},
     wire::{
         Collect as _, Encode as _,
-        responses::{Collector, Echo, decode, response_id, response_of},
+        responses::{Echo, ResponsesCollector, decode, response_id, response_of},
         testing::{args, begin, end, reasoning, stream, text, usage},
     },
 };
@@ -46,7 +46,7 @@ fn id() -> String {
 }
 
 fn encode(events: &[TurnEvent]) -> String {
-    let encoder = Encoder::new(id(), 1_234_567_890, echo()).with_clock(|| 1_234_567_899);
+    let encoder = ResponsesEncoder::new(id(), 1_234_567_890, echo()).with_clock(|| 1_234_567_899);
     stream(encoder, events)
 }
 
@@ -77,7 +77,7 @@ fn last(stream: &str) -> Value {
 // === whole streams ===
 
 #[test]
-fn a_turn_with_everything() {
+fn complete_stream() {
     insta::assert_snapshot!(encode(&[
         TurnEvent::Started,
         reasoning("Let me "),
@@ -123,7 +123,7 @@ fn failure_ends_the_stream_without_closing_items() {
 }
 
 #[test]
-fn an_answer_that_was_cut_short_is_incomplete() {
+fn answer_at_its_token_limit_is_incomplete() {
     let stream = encode(&[text("half"), TurnEvent::Finished(FinishReason::Length)]);
     let kinds = kinds(&stream);
     assert_eq!(kinds.last().unwrap(), "response.incomplete");
@@ -259,7 +259,7 @@ fn client_rule_15_the_response_repeats_its_request() {
 // === calls ===
 
 #[test]
-fn calls_go_to_the_tools_that_the_client_knows() {
+fn calls_use_the_tool_names_of_the_client() {
     let stream = encode(&[
         begin("call_1", "team__spawn"),
         end("call_1"),
@@ -284,7 +284,7 @@ fn calls_go_to_the_tools_that_the_client_knows() {
 }
 
 #[test]
-fn a_search_for_tools_is_an_item_of_its_own() {
+fn tool_search_is_a_separate_item() {
     for (given, arguments) in [
         ("{\"query\":\n\"agents\"}", json!({"query": "agents"})),
         ("", json!({})),
@@ -313,7 +313,7 @@ fn a_search_for_tools_is_an_item_of_its_own() {
 
 #[test]
 fn partial_response_is_readable() {
-    let mut encoder = Encoder::new(id(), 1, echo());
+    let mut encoder = ResponsesEncoder::new(id(), 1, echo());
     let mut out = BytesMut::new();
     encoder.on_event(&text("half"), &mut out);
     assert!(encoder.ended().is_none());
@@ -331,8 +331,8 @@ fn partial_response_is_readable() {
 }
 
 #[test]
-fn what_is_kept_has_every_item() {
-    let mut encoder = Encoder::new(id(), 1, echo());
+fn stored_response_has_every_item() {
+    let mut encoder = ResponsesEncoder::new(id(), 1, echo());
     let mut out = BytesMut::new();
     for event in [TurnEvent::Reasoning("hm".to_owned()), text("so"), begin("call_1", "bash")] {
         encoder.on_event(&event, &mut out);
@@ -472,7 +472,7 @@ fn legal(events: Vec<TurnEvent>) -> Vec<TurnEvent> {
 
 fn collect(events: &[TurnEvent]) -> Result<Value, TurnError> {
     let mut all =
-        Box::new(Collector::new(id(), 1_234_567_890, echo()).with_clock(|| 1_234_567_899));
+        Box::new(ResponsesCollector::new(id(), 1_234_567_890, echo()).with_clock(|| 1_234_567_899));
     for event in events {
         all.on_event(event.clone());
     }
@@ -481,7 +481,7 @@ fn collect(events: &[TurnEvent]) -> Result<Value, TurnError> {
 
 proptest! {
     #[test]
-    fn any_legal_turn_is_a_well_formed_stream_and_the_same_as_a_whole(
+    fn any_legal_turn_gives_a_valid_stream_equal_to_the_reply(
         events in prop::collection::vec(any_event(), 0..60)
     ) {
         let events = legal(events);

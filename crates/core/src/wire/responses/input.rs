@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 
 use super::{
     parts::{self, Piece},
-    token::Kept,
-    tools::{Catalogue, Offer},
+    token::TokenKind,
+    tools::{Catalogue, ToolOffer},
 };
 use crate::{
     error::TurnError,
@@ -50,7 +50,7 @@ pub(super) struct WireItem<'a> {
 
 /// What the items come to.
 #[derive(Debug, Default)]
-pub(super) struct Conversation {
+pub(super) struct ResponsesConversation {
     pub(super) system: Vec<String>,
     pub(super) items: Vec<Item>,
     /// Items that the input only names.
@@ -134,7 +134,7 @@ fn text(field: Option<&MaybeText>) -> Option<&str> {
 
 // === impl Conversation ===
 
-impl Conversation {
+impl ResponsesConversation {
     /// Whether there are no messages.
     pub(super) fn is_empty(&self) -> bool {
         self.system.is_empty() && self.items.is_empty() && self.references.is_empty()
@@ -194,7 +194,8 @@ impl Conversation {
             }
             Some("reasoning") => self.push_reasoning(item, path)?,
             Some("compaction" | "compaction_summary" | "context_compaction") => {
-                match text(item.encrypted_content.as_ref()).and_then(|t| Kept::Summary.open(t)) {
+                match text(item.encrypted_content.as_ref()).and_then(|t| TokenKind::Summary.open(t))
+                {
                     Some(summary) => self.say(format!("{SUMMARY}{summary}")),
                     None => self.skip("input.compaction"),
                 }
@@ -273,7 +274,7 @@ impl Conversation {
     /// keep of it in clear. A token of another server is ignored.
     fn push_reasoning(&mut self, item: &WireItem<'_>, path: &str) -> Result<(), TurnError> {
         let kept = text(item.encrypted_content.as_ref());
-        let thought = match kept.and_then(|token| Kept::Reasoning.open(token)) {
+        let thought = match kept.and_then(|token| TokenKind::Reasoning.open(token)) {
             Some(thought) => thought,
             None => {
                 let summary = thoughts(item.summary, &format!("{path}.summary"))?;
@@ -345,7 +346,7 @@ fn found_tools(
     path: &str,
     catalogue: &Catalogue,
 ) -> Result<String, TurnError> {
-    let mut found = Offer::default();
+    let mut found = ToolOffer::default();
     found.extend(given, &format!("{path}.tools"))?;
     let mut text = "No tools were found.".to_owned();
     if !found.tools.is_empty() {

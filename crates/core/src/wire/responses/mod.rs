@@ -1,5 +1,5 @@
-//! OpenAI's Responses: bytes to a [`Request`], events to the response's event stream or to
-//! the response as a whole. Nothing is stored here; a [`Request`] says what the handler
+//! OpenAI's Responses: bytes to a [`ResponsesRequest`], events to the response's event stream or to
+//! the response as a whole. Nothing is stored here; a [`ResponsesRequest`] says what the handler
 //! must look up.
 
 mod choice;
@@ -21,11 +21,11 @@ mod token;
 mod tools;
 mod types;
 
-pub use collect::Collector;
+pub use collect::ResponsesCollector;
 pub use compact::{compaction, user_messages};
 pub use decode::{decode, fuzz};
 pub use echo::Echo;
-pub use encode::{Encoder, Ended};
+pub use encode::{EndedResponse, ResponsesEncoder};
 pub use failure::codex_reads_in_stream;
 pub use ids::{response_id, response_of};
-pub use request::{Request, bytes_of};
+pub use request::{ResponsesRequest, bytes_of};

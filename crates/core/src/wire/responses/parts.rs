@@ -7,7 +7,7 @@ use crate::{
     error::TurnError,
     model::Image,
     wire::{
-        file::{self, File},
+        file::{self, InlineFile},
         image::from_data_url,
         json::{invalid, parse_at, unsupported},
         lenient::{MaybeText, Object, TextOr, WordOr},
@@ -16,11 +16,11 @@ use crate::{
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Part {
+pub(super) struct ResponsesPart {
     r#type: Option<String>,
     text: Option<String>,
     refusal: Option<String>,
-    image_url: Option<WordOr<ImageUrl>>,
+    image_url: Option<WordOr<ResponsesImageUrl>>,
     file_id: Option<MaybeText>,
     file_url: Option<MaybeText>,
     file_data: Option<String>,
@@ -29,7 +29,7 @@ pub(super) struct Part {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct ImageUrl {
+struct ResponsesImageUrl {
     url: Option<String>,
 }
 
@@ -41,7 +41,7 @@ pub(super) enum Piece {
 
 /// Reads a string or a list of parts; `path` is where it stands.
 pub(super) fn read(content: &RawValue, path: &str) -> Result<Vec<Piece>, TurnError> {
-    match parse_at::<TextOr<Object<Part>>>(content, path)? {
+    match parse_at::<TextOr<Object<ResponsesPart>>>(content, path)? {
         TextOr::Text(text) => Ok(vec![Piece::Text(text)]),
         TextOr::List(parts) => parts
             .into_iter()
@@ -51,7 +51,7 @@ pub(super) fn read(content: &RawValue, path: &str) -> Result<Vec<Piece>, TurnErr
     }
 }
 
-fn piece(part: Part, path: &str) -> Result<Piece, TurnError> {
+fn piece(part: ResponsesPart, path: &str) -> Result<Piece, TurnError> {
     match part.r#type.as_deref() {
         Some("input_text" | "output_text" | "text" | "summary_text" | "reasoning_text") => {
             match part.text {
@@ -81,7 +81,7 @@ fn piece(part: Part, path: &str) -> Result<Piece, TurnError> {
             }
         }
         Some("input_file") => {
-            let file = File {
+            let file = InlineFile {
                 data: part.file_data.as_deref(),
                 name: part.filename.as_deref(),
                 has_id: part.file_id.is_some(),

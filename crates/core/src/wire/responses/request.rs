@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 
 use super::{
     echo::Echo,
-    input::{Conversation, Reference, WireItem},
-    tools::Offer,
+    input::{Reference, ResponsesConversation, WireItem},
+    tools::ToolOffer,
 };
 use crate::{
     error::{ErrorCode, TurnError},
@@ -18,12 +18,12 @@ use crate::{
 
 /// A request for a response.
 ///
-/// Its turn may lack what only earlier responses hold. Unless [`Request::is_whole`], the
-/// handler looks that up: the items that [`Request::references`] names go to
-/// [`Request::resolve`], and then the items of the response that `previous` names, or none,
-/// to [`Request::after`].
+/// Its turn may lack what only earlier responses hold. Unless [`ResponsesRequest::is_whole`], the
+/// handler looks that up: the items that [`ResponsesRequest::references`] names go to
+/// [`ResponsesRequest::resolve`], and then the items of the response that `previous` names, or none,
+/// to [`ResponsesRequest::after`].
 #[derive(Debug)]
-pub struct Request {
+pub struct ResponsesRequest {
     pub turn: TurnRequest,
     /// What the response repeats.
     pub echo: Echo,
@@ -43,7 +43,7 @@ pub struct Request {
     pub(super) instructions: usize,
 }
 
-impl Request {
+impl ResponsesRequest {
     /// Whether the turn can start as it is.
     #[must_use]
     pub fn is_whole(&self) -> bool {
@@ -103,7 +103,7 @@ impl Request {
                 self.references.push(Reference { before: items.len(), ..reference });
                 continue;
             };
-            let mut part = Conversation::default();
+            let mut part = ResponsesConversation::default();
             let path = format!("input[{}]", reference.index);
             let item = WireItem::read(raw, &path)?;
             part.push(&item, reference.index, &path, &self.echo.tools)?;
@@ -137,7 +137,7 @@ impl Request {
             ));
         }
         self.take_tools(earlier)?;
-        let mut before = Conversation::default();
+        let mut before = ResponsesConversation::default();
         for (index, raw) in earlier.iter().enumerate() {
             let item = WireItem::read(raw, EARLIER)?;
             before.push(&item, index, EARLIER, &self.echo.tools)?;
@@ -154,10 +154,10 @@ impl Request {
     /// Tools that earlier items added are there for all that follows.
     fn take_tools(&mut self, earlier: &[Box<RawValue>]) -> Result<(), TurnError> {
         let catalogue = Arc::make_mut(&mut self.echo.tools);
-        let mut offer = Offer {
+        let mut offer = ToolOffer {
             catalogue: std::mem::take(catalogue),
             tools: std::mem::take(&mut self.turn.tools),
-            ..Offer::default()
+            ..ToolOffer::default()
         };
         let added = earlier.iter().rev().try_for_each(|raw| {
             let tools = WireItem::read(raw, EARLIER)?.tools(EARLIER)?;

@@ -6,11 +6,13 @@ use crate::{
     model::{FinishReason, Item, Part, TurnEvent, TurnRequest, Usage, ids::CallId},
     wire::{
         Encode as _,
-        responses::{Encoder, Request, compaction, decode, response_id, user_messages},
+        responses::{
+            ResponsesEncoder, ResponsesRequest, compaction, decode, response_id, user_messages,
+        },
     },
 };
 
-fn request(body: &str) -> Request {
+fn request(body: &str) -> ResponsesRequest {
     decode(body.as_bytes()).unwrap_or_else(|error| panic!("{error:?} for {body}"))
 }
 
@@ -73,7 +75,7 @@ fn output_items_are_accepted_as_input() {
         {"type":"function","name":"bash"},{"type":"custom","name":"apply_patch"},
         {"type":"namespace","name":"team","tools":[{"type":"function","name":"bash"}]},
         {"type":"tool_search","execution":"client"}]}"#;
-    let mut encoder = Encoder::new(response_id([1; 16]), 1, request(body).echo);
+    let mut encoder = ResponsesEncoder::new(response_id([1; 16]), 1, request(body).echo);
     let mut out = BytesMut::new();
     let mut hear = |event| encoder.on_event(&event, &mut out);
     hear(TurnEvent::Reasoning("hm\n\"x\"".to_owned()));

@@ -3,10 +3,10 @@
 use serde::Deserialize;
 use serde_json::{Number, value::RawValue};
 
-use super::decode::Body;
+use super::decode::ResponsesRequestBody;
 use crate::{
     error::TurnError,
-    model::{Effort, Format, Params, Sampling, Schema, Tool, ToolChoice},
+    model::{AnswerFormat, Effort, ParamHandling, Sampling, Schema, Tool, ToolChoice},
     wire::{
         json::{invalid, is_not, is_set, parse_at},
         lenient::{MaybeText, Object},
@@ -40,19 +40,19 @@ struct FormatField<'a> {
     schema: Option<&'a RawValue>,
 }
 
-pub(super) fn decode(body: &Body<'_>) -> Result<Sampling, TurnError> {
+pub(super) fn decode(body: &ResponsesRequestBody<'_>) -> Result<Sampling, TurnError> {
     let effort = effort(body.reasoning)?;
     let text = text_field(body.text)?;
     let format = format(text.format)?;
     let max_tokens = max_tokens(body.max_output_tokens.as_ref())?;
-    let mut params = Params::default();
+    let mut params = ParamHandling::default();
     if effort.is_some() {
         params.native.push("reasoning.effort");
     }
     if max_tokens.is_some() {
         params.emulated.push("max_output_tokens");
     }
-    if format != Format::Text {
+    if format != AnswerFormat::Text {
         params.emulated.push("text.format");
     }
     params.ignored = ignored(body, &text);
@@ -61,10 +61,10 @@ pub(super) fn decode(body: &Body<'_>) -> Result<Sampling, TurnError> {
 
 /// Lists what the client set about its tools: all of it is native.
 pub(super) fn list_tools(
-    body: &Body<'_>,
+    body: &ResponsesRequestBody<'_>,
     tools: &[Tool],
     choice: &ToolChoice,
-    params: &mut Params,
+    params: &mut ParamHandling,
 ) {
     let set = [
         ("tools", !tools.is_empty()),
@@ -94,14 +94,14 @@ fn effort(raw: Option<&RawValue>) -> Result<Option<Effort>, TurnError> {
     })
 }
 
-fn format(raw: Option<&RawValue>) -> Result<Format, TurnError> {
-    let Some(raw) = raw else { return Ok(Format::Text) };
+fn format(raw: Option<&RawValue>) -> Result<AnswerFormat, TurnError> {
+    let Some(raw) = raw else { return Ok(AnswerFormat::Text) };
     let Object(format) = parse_at::<Object<FormatField<'_>>>(raw, "text.format")?;
     match format.r#type.as_deref() {
-        None | Some("text") => Ok(Format::Text),
-        Some("json_object") => Ok(Format::Json),
+        None | Some("text") => Ok(AnswerFormat::Text),
+        Some("json_object") => Ok(AnswerFormat::Json),
         Some("json_schema") => match format.schema {
-            Some(schema) if schema.get().starts_with('{') => Ok(Format::Schema(Schema {
+            Some(schema) if schema.get().starts_with('{') => Ok(AnswerFormat::Schema(Schema {
                 name: format.name.and_then(|MaybeText(name)| name).unwrap_or_default(),
                 text: schema.get().to_owned(),
             })),
@@ -130,7 +130,7 @@ fn max_tokens(given: Option<&Number>) -> Result<Option<u64>, TurnError> {
 
 /// Parameters that the client set to something other than their default, and that no backend
 /// honours.
-fn ignored(body: &Body<'_>, text: &TextField<'_>) -> Vec<&'static str> {
+fn ignored(body: &ResponsesRequestBody<'_>, text: &TextField<'_>) -> Vec<&'static str> {
     let is_named = |name: &Option<String>| name.as_deref().is_some_and(|name| !name.is_empty());
     let mut included = body.include.iter().flatten();
     [

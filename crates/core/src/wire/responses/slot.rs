@@ -5,9 +5,9 @@ use serde_json::value::RawValue;
 
 use super::{
     echo::on_one_line,
-    text::Escaped,
-    token::Kept,
-    types::{OutputItem, Place, Status, json},
+    text::EscapedText,
+    token::TokenKind,
+    types::{ItemStatus, OutputItem, Place, json},
 };
 use crate::{
     model::ids::CallId,
@@ -23,49 +23,49 @@ const BEHIND_DELTA: usize = 64;
 
 /// Writes events and numbers them.
 #[derive(Debug, Default)]
-pub(super) struct Frames {
+pub(super) struct EventWriter {
     next: u64,
 }
 
 /// An item that still grows.
 #[derive(Debug)]
-pub(super) struct Growing {
+pub(super) struct GrowingItem {
     pub(super) id: String,
-    pub(super) kind: Kind,
+    pub(super) kind: GrowingKind,
     output_index: usize,
     /// The event of a delta, up to the delta.
     envelope: Box<[u8]>,
 }
 
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(super) enum GrowingKind {
     Message {
-        text: Escaped,
+        text: EscapedText,
     },
     Reasoning {
-        text: Escaped,
+        text: EscapedText,
         /// The same as it is, for `encrypted_content`, if that is asked for.
         plain: Option<String>,
     },
     Function {
-        call: Call,
-        arguments: Escaped,
+        call: ItemCall,
+        arguments: EscapedText,
     },
     Custom {
-        call: Call,
-        input: Escaped,
+        call: ItemCall,
+        input: EscapedText,
         reader: Freeform,
     },
     /// Has no deltas: its arguments are an object, not the text of one.
     Search {
-        call: Call,
+        call: ItemCall,
         arguments: String,
     },
 }
 
 /// What a call is to the client.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct ItemCall {
     pub(super) id: CallId,
     pub(super) name: String,
     pub(super) namespace: Option<String>,
@@ -73,14 +73,14 @@ pub(super) struct Call {
 
 // === impl Frames ===
 
-impl Frames {
+impl EventWriter {
     /// Writes one event: `members` beside its type and number, each with the comma before it.
     fn event(&mut self, kind: &str, members: &[&str], out: &mut BytesMut) {
         self.begin(kind, out);
         end(members, out);
     }
 
-    /// As [`Frames::event`], for an event of a part of an item.
+    /// As [`EventWriter::event`], for an event of a part of an item.
     fn placed(&mut self, kind: &str, place: Place<'_>, members: &[&str], out: &mut BytesMut) {
         self.begin(kind, out);
         put_place(place, out);
@@ -157,48 +157,50 @@ fn put_place(place: Place<'_>, out: &mut BytesMut) {
 
 // === impl Growing ===
 
-impl Growing {
+impl GrowingItem {
     /// Opens the item: everything that comes before its first delta.
     pub(super) fn open(
         id: String,
-        kind: Kind,
+        kind: GrowingKind,
         output_index: usize,
-        frames: &mut Frames,
+        frames: &mut EventWriter,
         out: &mut BytesMut,
     ) -> Self {
         let mut item = Self { id, kind, output_index, envelope: Box::default() };
         item.envelope = item.envelope();
-        let added = item.json(Status::InProgress);
+        let added = item.json(ItemStatus::InProgress);
         frames.item("response.output_item.added", output_index, &added, out);
         let place = item.place();
         match &item.kind {
-            Kind::Message { .. } => {
+            GrowingKind::Message { .. } => {
                 let part = [",\"part\":", TEXT_PART, "\"}"];
                 frames.placed("response.content_part.added", place, &part, out);
             }
-            Kind::Reasoning { .. } => {
+            GrowingKind::Reasoning { .. } => {
                 let part = [",\"part\":", SUMMARY_PART, "\"}"];
                 frames.placed("response.reasoning_summary_part.added", place, &part, out);
             }
-            Kind::Function { .. } | Kind::Custom { .. } | Kind::Search { .. } => {}
+            GrowingKind::Function { .. }
+            | GrowingKind::Custom { .. }
+            | GrowingKind::Search { .. } => {}
         }
         item
     }
 
     /// A further piece of the text or of the arguments.
-    pub(super) fn push(&mut self, piece: &str, frames: &mut Frames, out: &mut BytesMut) {
+    pub(super) fn push(&mut self, piece: &str, frames: &mut EventWriter, out: &mut BytesMut) {
         match &mut self.kind {
-            Kind::Message { text } | Kind::Function { arguments: text, .. } => {
+            GrowingKind::Message { text } | GrowingKind::Function { arguments: text, .. } => {
                 frames.delta(&self.envelope, text.push(piece), out);
             }
-            Kind::Reasoning { text, plain } => {
+            GrowingKind::Reasoning { text, plain } => {
                 if let Some(plain) = plain {
                     plain.push_str(piece);
                 }
                 frames.delta(&self.envelope, text.push(piece), out);
             }
-            Kind::Search { arguments, .. } => arguments.push_str(piece),
-            Kind::Custom { input, reader, .. } => {
+            GrowingKind::Search { arguments, .. } => arguments.push_str(piece),
+            GrowingKind::Custom { input, reader, .. } => {
                 let mut certain = String::new();
                 reader.push(piece, &mut certain);
                 if !certain.is_empty() {
@@ -211,8 +213,8 @@ impl Growing {
     /// Closes the item: everything that comes behind its last delta. Gives its JSON.
     pub(super) fn close(
         mut self,
-        status: Status,
-        frames: &mut Frames,
+        status: ItemStatus,
+        frames: &mut EventWriter,
         out: &mut BytesMut,
     ) -> String {
         self.complete(frames, out);
@@ -220,30 +222,30 @@ impl Growing {
         out.reserve(self.grown().len().saturating_mul(4).saturating_add(2048));
         let place = self.place();
         match &self.kind {
-            Kind::Message { text } => {
+            GrowingKind::Message { text } => {
                 let text = text.as_str();
                 let said = [",\"text\":\"", text, "\",\"logprobs\":[]"];
                 frames.placed("response.output_text.done", place, &said, out);
                 let part = [",\"part\":", TEXT_PART, text, "\"}"];
                 frames.placed("response.content_part.done", place, &part, out);
             }
-            Kind::Reasoning { text, .. } => {
+            GrowingKind::Reasoning { text, .. } => {
                 let text = text.as_str();
                 let said = [",\"text\":\"", text, "\""];
                 frames.placed("response.reasoning_summary_text.done", place, &said, out);
                 let part = [",\"part\":", SUMMARY_PART, text, "\"}"];
                 frames.placed("response.reasoning_summary_part.done", place, &part, out);
             }
-            Kind::Function { call, arguments } => {
+            GrowingKind::Function { call, arguments } => {
                 let name = json(&call.name);
                 let said = [",\"name\":", &name, ",\"arguments\":\"", arguments.as_str(), "\""];
                 frames.placed("response.function_call_arguments.done", place, &said, out);
             }
-            Kind::Custom { input, .. } => {
+            GrowingKind::Custom { input, .. } => {
                 let said = [",\"input\":\"", input.as_str(), "\""];
                 frames.placed("response.custom_tool_call_input.done", place, &said, out);
             }
-            Kind::Search { .. } => {}
+            GrowingKind::Search { .. } => {}
         }
         let json = self.json(status);
         frames.item("response.output_item.done", self.output_index, &json, out);
@@ -251,17 +253,19 @@ impl Growing {
     }
 
     /// The last delta of a call, if what came so far does not say it all.
-    fn complete(&mut self, frames: &mut Frames, out: &mut BytesMut) {
+    fn complete(&mut self, frames: &mut EventWriter, out: &mut BytesMut) {
         match &mut self.kind {
-            Kind::Message { .. } | Kind::Reasoning { .. } | Kind::Search { .. } => {}
+            GrowingKind::Message { .. }
+            | GrowingKind::Reasoning { .. }
+            | GrowingKind::Search { .. } => {}
             // A call of a tool that takes nothing: clients parse the arguments, and the
             // empty string is not JSON.
-            Kind::Function { arguments, .. } => {
+            GrowingKind::Function { arguments, .. } => {
                 if arguments.is_empty() {
                     frames.delta(&self.envelope, arguments.push("{}"), out);
                 }
             }
-            Kind::Custom { input, reader, .. } => {
+            GrowingKind::Custom { input, reader, .. } => {
                 let mut rest = String::new();
                 std::mem::take(reader).finish(&mut rest);
                 if !rest.is_empty() {
@@ -272,11 +276,11 @@ impl Growing {
     }
 
     /// The item as it is now.
-    pub(super) fn json(&self, status: Status) -> String {
+    pub(super) fn json(&self, status: ItemStatus) -> String {
         let id = self.id.as_str();
-        let fresh = status == Status::InProgress;
+        let fresh = status == ItemStatus::InProgress;
         match &self.kind {
-            Kind::Message { text } => {
+            GrowingKind::Message { text } => {
                 let item = OutputItem::Message { id, status, role: "assistant" };
                 // The part has an event of its own.
                 if text.is_empty() && fresh {
@@ -284,10 +288,10 @@ impl Growing {
                 }
                 with(&item, &[",\"content\":[", TEXT_PART, text.as_str(), "\"}]"])
             }
-            Kind::Reasoning { text, plain } => {
+            GrowingKind::Reasoning { text, plain } => {
                 let item = OutputItem::Reasoning { id };
                 let token =
-                    plain.as_ref().filter(|_| !fresh).map(|text| Kept::Reasoning.seal(text));
+                    plain.as_ref().filter(|_| !fresh).map(|text| TokenKind::Reasoning.seal(text));
                 let sealed = token.map(|token| format!(",\"encrypted_content\":\"{token}\""));
                 let sealed = sealed.as_deref().unwrap_or_default();
                 if text.is_empty() {
@@ -295,19 +299,19 @@ impl Growing {
                 }
                 with(&item, &[",\"summary\":[", SUMMARY_PART, text.as_str(), "\"}]", sealed])
             }
-            Kind::Function { call, arguments } => {
-                let Call { id: call_id, name, namespace } = call;
+            GrowingKind::Function { call, arguments } => {
+                let ItemCall { id: call_id, name, namespace } = call;
                 let (call_id, namespace) = (call_id.as_str(), namespace.as_deref());
                 let item = OutputItem::FunctionCall { id, status, call_id, name, namespace };
                 with(&item, &[",\"arguments\":\"", arguments.as_str(), "\""])
             }
-            Kind::Custom { call, input, .. } => {
-                let Call { id: call_id, name, namespace } = call;
+            GrowingKind::Custom { call, input, .. } => {
+                let ItemCall { id: call_id, name, namespace } = call;
                 let (call_id, namespace) = (call_id.as_str(), namespace.as_deref());
                 let item = OutputItem::CustomToolCall { id, status, call_id, name, namespace };
                 with(&item, &[",\"input\":\"", input.as_str(), "\""])
             }
-            Kind::Search { call, arguments } => {
+            GrowingKind::Search { call, arguments } => {
                 let call_id = call.id.as_str();
                 let item = OutputItem::ToolSearchCall { id, status, call_id, execution: "client" };
                 // Whatever is not an object, the client could not read.
@@ -321,20 +325,20 @@ impl Growing {
     /// The call that this is.
     pub(super) fn call(&self) -> Option<&CallId> {
         match &self.kind {
-            Kind::Message { .. } | Kind::Reasoning { .. } => None,
-            Kind::Function { call, .. } | Kind::Custom { call, .. } | Kind::Search { call, .. } => {
-                Some(&call.id)
-            }
+            GrowingKind::Message { .. } | GrowingKind::Reasoning { .. } => None,
+            GrowingKind::Function { call, .. }
+            | GrowingKind::Custom { call, .. }
+            | GrowingKind::Search { call, .. } => Some(&call.id),
         }
     }
 
     fn grown(&self) -> &str {
         match &self.kind {
-            Kind::Message { text }
-            | Kind::Reasoning { text, .. }
-            | Kind::Function { arguments: text, .. }
-            | Kind::Custom { input: text, .. } => text.as_str(),
-            Kind::Search { arguments, .. } => arguments,
+            GrowingKind::Message { text }
+            | GrowingKind::Reasoning { text, .. }
+            | GrowingKind::Function { arguments: text, .. }
+            | GrowingKind::Custom { input: text, .. } => text.as_str(),
+            GrowingKind::Search { arguments, .. } => arguments,
         }
     }
 
@@ -342,23 +346,23 @@ impl Growing {
         Place {
             item_id: &self.id,
             output_index: self.output_index,
-            content_index: matches!(self.kind, Kind::Message { .. }).then_some(0),
-            summary_index: matches!(self.kind, Kind::Reasoning { .. }).then_some(0),
+            content_index: matches!(self.kind, GrowingKind::Message { .. }).then_some(0),
+            summary_index: matches!(self.kind, GrowingKind::Reasoning { .. }).then_some(0),
         }
     }
 
     fn envelope(&self) -> Box<[u8]> {
         let kind = match self.kind {
-            Kind::Message { .. } => "response.output_text.delta",
-            Kind::Reasoning { .. } => "response.reasoning_summary_text.delta",
-            Kind::Function { .. } => "response.function_call_arguments.delta",
-            Kind::Custom { .. } => "response.custom_tool_call_input.delta",
-            Kind::Search { .. } => return Box::default(),
+            GrowingKind::Message { .. } => "response.output_text.delta",
+            GrowingKind::Reasoning { .. } => "response.reasoning_summary_text.delta",
+            GrowingKind::Function { .. } => "response.function_call_arguments.delta",
+            GrowingKind::Custom { .. } => "response.custom_tool_call_input.delta",
+            GrowingKind::Search { .. } => return Box::default(),
         };
         let mut out = BytesMut::with_capacity(256);
         put_kind(kind, &mut out);
         put_place(self.place(), &mut out);
-        if matches!(self.kind, Kind::Message { .. }) {
+        if matches!(self.kind, GrowingKind::Message { .. }) {
             out.put_slice(b",\"logprobs\":[]");
         }
         out.put_slice(b",\"delta\":\"");
@@ -383,7 +387,7 @@ mod tests {
     use super::digits;
 
     #[test]
-    fn every_number_has_its_digits() {
+    fn item_index_is_written_in_decimal() {
         for number in [0, 7, 10, 99, 1_000, 65_536, 1_234_567_890, u64::MAX - 9, u64::MAX] {
             assert_eq!(digits(number, &mut [0; 20]), number.to_string().as_bytes());
         }

@@ -4,9 +4,9 @@
 //! escaped once, when a piece comes, and copied from then on.
 
 #[derive(Debug, Default)]
-pub(super) struct Escaped(String);
+pub(super) struct EscapedText(String);
 
-impl Escaped {
+impl EscapedText {
     /// Gives what the piece has become.
     pub(super) fn push(&mut self, piece: &str) -> &str {
         let known = self.0.len();
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     fn check(pieces: &[String]) {
-        let mut text = Escaped::default();
+        let mut text = EscapedText::default();
         let given: String = pieces.iter().map(|piece| text.push(piece).to_owned()).collect();
         assert_eq!(given, text.as_str(), "each piece is given as it is kept");
         let json = serde_json::to_string(&pieces.concat()).unwrap();
@@ -82,17 +82,17 @@ mod tests {
     }
 
     #[test]
-    fn every_character_that_json_escapes() {
+    fn json_escapes_match_serde() {
         let all: Vec<String> = (0..=0xff_u8).map(|code| char::from(code).to_string()).collect();
         check(&all);
         check(&[all.concat()]);
         check(&["plain".to_owned(), "\u{2028}\u{1f600}".to_owned(), "\"\"".to_owned()]);
-        assert!(Escaped::default().is_empty());
+        assert!(EscapedText::default().is_empty());
     }
 
     proptest! {
         #[test]
-        fn the_same_as_the_whole_at_once(pieces: Vec<String>) {
+        fn chunked_escaping_equals_escaping_the_whole(pieces: Vec<String>) {
             check(&pieces);
         }
     }

@@ -10,12 +10,12 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
 /// What the text of a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kept {
+pub(super) enum TokenKind {
     Reasoning,
     Summary,
 }
 
-impl Kept {
+impl TokenKind {
     fn prefix(self) -> &'static str {
         match self {
             Self::Reasoning => "ibeam-r1.",

@@ -28,7 +28,7 @@ const DEFAULT_NAMESPACE: &str = "functions";
 /// Which tools were offered, and what they are called on either side.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Catalogue {
-    entries: Vec<Entry>,
+    entries: Vec<CatalogueEntry>,
     /// The places of the entries, by the backend's names.
     places: HashMap<String, usize>,
     /// And by the client's. Looked up for each tool of a request, each name in its choice and each
@@ -47,18 +47,18 @@ struct Namesakes {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct CatalogueEntry {
     /// The backend's name for it.
     pub(super) offered: String,
     /// The client's.
     pub(super) name: String,
     pub(super) namespace: Option<String>,
-    pub(super) form: Form,
+    pub(super) form: CallForm,
 }
 
 /// How the client wants a tool to be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum CallForm {
     Function,
     /// With raw text, not JSON.
     Freeform,
@@ -68,7 +68,7 @@ pub(super) enum Form {
 
 /// What the `tools` of a request come to.
 #[derive(Debug, Default)]
-pub(super) struct Offer {
+pub(super) struct ToolOffer {
     pub(super) catalogue: Catalogue,
     pub(super) tools: Vec<model::Tool>,
     /// Kinds of tools that were left out.
@@ -77,7 +77,7 @@ pub(super) struct Offer {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Tool<'a> {
+struct ResponsesTool<'a> {
     r#type: Option<MaybeText>,
     name: Option<String>,
     description: Option<String>,
@@ -93,7 +93,7 @@ struct Tool<'a> {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Format {
+struct GrammarField {
     r#type: Option<String>,
     syntax: Option<String>,
     definition: Option<String>,
@@ -127,7 +127,7 @@ enum FormatEcho<'a> {
     Plain { r#type: &'static str },
 }
 
-impl Tool<'_> {
+impl ResponsesTool<'_> {
     /// Whether the client runs it, and no server of OpenAI's.
     fn is_clients(&self) -> bool {
         let place = self.execution.as_ref().and_then(|MaybeText(place)| place.as_deref());
@@ -139,13 +139,13 @@ impl Tool<'_> {
 
 impl Catalogue {
     /// The tool that the backend calls by this name.
-    pub(super) fn offered(&self, name: &str) -> Option<&Entry> {
+    pub(super) fn offered(&self, name: &str) -> Option<&CatalogueEntry> {
         self.places.get(name).and_then(|place| self.entries.get(*place))
     }
 
     /// The tool that the client calls so. Without a namespace it may be in any, unless one
     /// outside of all has that name.
-    pub(super) fn named(&self, namespace: Option<&str>, name: &str) -> Option<&Entry> {
+    pub(super) fn named(&self, namespace: Option<&str>, name: &str) -> Option<&CatalogueEntry> {
         let namesakes = self.by_name.get(name)?;
         let place = match written(namespace) {
             Some(namespace) => namesakes.in_namespace.get(namespace).copied()?,
@@ -162,11 +162,11 @@ impl Catalogue {
         }
     }
 
-    pub(super) fn entries(&self) -> &[Entry] {
+    pub(super) fn entries(&self) -> &[CatalogueEntry] {
         &self.entries
     }
 
-    pub(super) fn push(&mut self, entry: Entry) {
+    pub(super) fn push(&mut self, entry: CatalogueEntry) {
         let place = self.entries.len();
         self.places.insert(entry.offered.clone(), place);
         let new = || Namesakes { first: place, ..Namesakes::default() };
@@ -214,7 +214,7 @@ fn flat(namespace: Option<&str>, name: &str) -> String {
 
 // === impl Offer ===
 
-impl Offer {
+impl ToolOffer {
     /// Takes in a list of tools; gives what a response repeats of them. A tool that is known
     /// already stays as it is, so that the newest list must come first.
     pub(super) fn extend(
@@ -236,7 +236,7 @@ impl Offer {
         namespace: Option<(&str, &str)>,
         depth: usize,
     ) -> Result<Box<RawValue>, TurnError> {
-        let Object(tool) = parse_at::<Object<Tool<'_>>>(raw, path)?;
+        let Object(tool) = parse_at::<Object<ResponsesTool<'_>>>(raw, path)?;
         let kind = tool.r#type.as_ref().and_then(|MaybeText(kind)| kind.as_deref());
         match kind {
             None | Some("function") => self.function(&tool, path, namespace),
@@ -258,7 +258,7 @@ impl Offer {
             Some("tool_search") if tool.is_clients() => {
                 let description = described(&tool, namespace);
                 let schema = tool.parameters.map(ToOwned::to_owned);
-                self.add("tool_search", None, description, schema, Form::Search)?;
+                self.add("tool_search", None, description, schema, CallForm::Search)?;
                 Ok(raw.to_owned())
             }
             // Clients offer what OpenAI's servers run by habit: leaving one out and saying
@@ -275,7 +275,7 @@ impl Offer {
 
     fn function(
         &mut self,
-        tool: &Tool<'_>,
+        tool: &ResponsesTool<'_>,
         path: &str,
         namespace: Option<(&str, &str)>,
     ) -> Result<Box<RawValue>, TurnError> {
@@ -292,7 +292,7 @@ impl Offer {
             namespace,
             description,
             tool.parameters.map(ToOwned::to_owned),
-            Form::Function,
+            CallForm::Function,
         )?;
         Ok(to_raw(&FunctionEcho {
             r#type: "function",
@@ -305,23 +305,23 @@ impl Offer {
 
     fn freeform(
         &mut self,
-        tool: &Tool<'_>,
+        tool: &ResponsesTool<'_>,
         path: &str,
         namespace: Option<(&str, &str)>,
     ) -> Result<Box<RawValue>, TurnError> {
         let name = required(tool.name.as_deref(), path)?;
         let format = match tool.format {
-            Some(raw) => parse_at::<Object<Format>>(raw, &format!("{path}.format"))?.0,
-            None => Format::default(),
+            Some(raw) => parse_at::<Object<GrammarField>>(raw, &format!("{path}.format"))?.0,
+            None => GrammarField::default(),
         };
-        let form = freeform::Format {
+        let form = freeform::FreeformFormat {
             kind: format.r#type.as_deref(),
             syntax: format.syntax.as_deref(),
             definition: format.definition.as_deref(),
         };
         let description = freeform::describe(described(tool, namespace), &form);
         let schema = RawValue::from_string(freeform::SCHEMA.to_owned()).ok();
-        self.add(name, namespace, description, schema, Form::Freeform)?;
+        self.add(name, namespace, description, schema, CallForm::Freeform)?;
         Ok(to_raw(&FreeformEcho {
             r#type: "custom",
             name,
@@ -336,7 +336,7 @@ impl Offer {
         namespace: Option<(&str, &str)>,
         description: String,
         schema: Option<Box<RawValue>>,
-        form: Form,
+        form: CallForm,
     ) -> Result<(), TurnError> {
         let namespace = written(namespace.map(|(name, _)| name));
         if self.catalogue.has(namespace, name) {
@@ -345,7 +345,7 @@ impl Offer {
         check_tools(self.tools.len() + 1)?;
         let offered = self.catalogue.free_name(namespace, name);
         self.tools.push(model::Tool { name: offered.clone(), description, schema });
-        self.catalogue.push(Entry {
+        self.catalogue.push(CatalogueEntry {
             offered,
             name: name.to_owned(),
             namespace: namespace.map(str::to_owned),
@@ -361,7 +361,7 @@ fn required<'a>(name: Option<&'a str>, path: &str) -> Result<&'a str, TurnError>
 }
 
 /// A tool that says nothing of itself is described by its namespace.
-fn described(tool: &Tool<'_>, namespace: Option<(&str, &str)>) -> String {
+fn described(tool: &ResponsesTool<'_>, namespace: Option<(&str, &str)>) -> String {
     let own = tool.description.as_deref().filter(|text| !text.is_empty());
     own.or(namespace.map(|(_, text)| text)).unwrap_or_default().to_owned()
 }

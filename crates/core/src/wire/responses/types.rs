@@ -13,7 +13,7 @@ use crate::model::Usage;
 pub(super) enum OutputItem<'a> {
     Message {
         id: &'a str,
-        status: Status,
+        status: ItemStatus,
         role: &'static str,
     },
     Reasoning {
@@ -21,7 +21,7 @@ pub(super) enum OutputItem<'a> {
     },
     FunctionCall {
         id: &'a str,
-        status: Status,
+        status: ItemStatus,
         call_id: &'a str,
         name: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -29,7 +29,7 @@ pub(super) enum OutputItem<'a> {
     },
     CustomToolCall {
         id: &'a str,
-        status: Status,
+        status: ItemStatus,
         call_id: &'a str,
         name: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,7 +37,7 @@ pub(super) enum OutputItem<'a> {
     },
     ToolSearchCall {
         id: &'a str,
-        status: Status,
+        status: ItemStatus,
         call_id: &'a str,
         execution: &'static str,
     },
@@ -49,7 +49,7 @@ pub(super) enum OutputItem<'a> {
 
 /// How far an item or a response is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Status {
+pub(super) enum ItemStatus {
     InProgress,
     Completed,
     Incomplete,
@@ -73,11 +73,11 @@ pub(super) struct Place<'a> {
 
 /// The fields of a response that change while it is made, up to its output.
 #[derive(Serialize)]
-pub(super) struct State<'a> {
+pub(super) struct ResponseState<'a> {
     pub(super) id: &'a str,
     pub(super) object: &'static str,
     pub(super) created_at: u64,
-    pub(super) status: Status,
+    pub(super) status: ItemStatus,
     pub(super) completed_at: Option<u64>,
     pub(super) error: Option<ErrorPart<'a>>,
     pub(super) incomplete_details: Option<IncompleteDetails>,
@@ -97,26 +97,26 @@ pub(super) struct IncompleteDetails {
 /// Token counts as OpenAI writes them: cached tokens are part of the input, reasoning
 /// tokens part of the output.
 #[derive(Clone, Copy, Serialize)]
-pub(super) struct UsageBody {
+pub(super) struct ResponsesUsage {
     pub(super) input_tokens: u64,
-    pub(super) input_tokens_details: InputDetails,
+    pub(super) input_tokens_details: ResponsesInputDetails,
     pub(super) output_tokens: u64,
-    pub(super) output_tokens_details: OutputDetails,
+    pub(super) output_tokens_details: ResponsesOutputDetails,
     pub(super) total_tokens: u64,
 }
 
 #[derive(Clone, Copy, Serialize)]
-pub(super) struct InputDetails {
+pub(super) struct ResponsesInputDetails {
     pub(super) cached_tokens: u64,
     pub(super) cache_write_tokens: u64,
 }
 
 #[derive(Clone, Copy, Serialize)]
-pub(super) struct OutputDetails {
+pub(super) struct ResponsesOutputDetails {
     pub(super) reasoning_tokens: u64,
 }
 
-impl Status {
+impl ItemStatus {
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::InProgress => "in_progress",
@@ -128,22 +128,22 @@ impl Status {
     }
 }
 
-impl Serialize for Status {
+impl Serialize for ItemStatus {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.word())
     }
 }
 
-impl From<Usage> for UsageBody {
+impl From<Usage> for ResponsesUsage {
     fn from(usage: Usage) -> Self {
         Self {
             input_tokens: usage.input,
-            input_tokens_details: InputDetails {
+            input_tokens_details: ResponsesInputDetails {
                 cached_tokens: usage.cache_read,
                 cache_write_tokens: usage.cache_write,
             },
             output_tokens: usage.output,
-            output_tokens_details: OutputDetails { reasoning_tokens: usage.reasoning },
+            output_tokens_details: ResponsesOutputDetails { reasoning_tokens: usage.reasoning },
             total_tokens: usage.total(),
         }
     }

@@ -2,7 +2,7 @@
 
 use ibeam_core::{
     error::TurnError,
-    wire::chat::{Collector, Encoder, ErrorBody},
+    wire::chat::{ChatCollector, ChatEncoder, OpenAiErrorBody},
 };
 use serde_json::{Value, json};
 
@@ -16,8 +16,8 @@ const ID: &str = "chatcmpl-xxx";
 
 pub(super) const CHAT: Dialect = Dialect {
     name: "chat",
-    encoder: || Box::new(Encoder::new(ID, CREATED, "auto", true)),
-    collector: || Box::new(Collector::new(ID.to_owned(), CREATED, "auto".to_owned())),
+    encoder: || Box::new(ChatEncoder::new(ID, CREATED, "auto", true)),
+    collector: || Box::new(ChatCollector::new(ID.to_owned(), CREATED, "auto".to_owned())),
     reader: read,
     gist,
     can_tell: |gist| gist,
@@ -26,7 +26,7 @@ pub(super) const CHAT: Dialect = Dialect {
 
 /// OpenAI's errors are the same in both of its older dialects.
 pub(super) fn is_error(told: &Value, error: &TurnError) -> bool {
-    serde_json::to_value(ErrorBody::from(error)).is_ok_and(|body| body["error"] == *told)
+    serde_json::to_value(OpenAiErrorBody::from(error)).is_ok_and(|body| body["error"] == *told)
 }
 
 fn gist(reply: &Value) -> Gist {

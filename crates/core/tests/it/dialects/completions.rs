@@ -1,6 +1,6 @@
 //! The old Completions: text and nothing else.
 
-use ibeam_core::wire::completions::{Collector, Encoder};
+use ibeam_core::wire::completions::{CompletionCollector, CompletionEncoder};
 use serde_json::{Value, json};
 
 use super::{CREATED, Dialect, Ending, chat, has_only, json, rule, text};
@@ -10,8 +10,8 @@ const ID: &str = "cmpl-xxx";
 
 pub(super) const COMPLETIONS: Dialect = Dialect {
     name: "completions",
-    encoder: || Box::new(Encoder::new(ID, CREATED, "auto", true)),
-    collector: || Box::new(Collector::new(ID.to_owned(), CREATED, "auto".to_owned())),
+    encoder: || Box::new(CompletionEncoder::new(ID, CREATED, "auto", true)),
+    collector: || Box::new(CompletionCollector::new(ID.to_owned(), CREATED, "auto".to_owned())),
     reader: read,
     gist: |reply| Gist {
         text: reply["choices"][0]["text"].as_str().unwrap_or_default().to_owned(),

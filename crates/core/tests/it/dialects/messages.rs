@@ -2,7 +2,7 @@
 
 use ibeam_core::{
     error::TurnError,
-    wire::messages::{Collector, Encoder, ErrorBody, Thinking},
+    wire::messages::{AnthropicErrorBody, MessagesCollector, MessagesEncoder, Thinking},
 };
 use serde_json::{Value, json};
 
@@ -43,16 +43,27 @@ pub(super) const SILENT: Dialect = Dialect {
     ..MESSAGES
 };
 
-fn encoder(thinking: Thinking) -> Encoder {
-    Encoder::new(ID.to_owned(), "auto".to_owned(), thinking, STOPS.map(str::to_owned).to_vec())
+fn encoder(thinking: Thinking) -> MessagesEncoder {
+    MessagesEncoder::new(
+        ID.to_owned(),
+        "auto".to_owned(),
+        thinking,
+        STOPS.map(str::to_owned).to_vec(),
+    )
 }
 
-fn collector(thinking: Thinking) -> Collector {
-    Collector::new(ID.to_owned(), "auto".to_owned(), thinking, STOPS.map(str::to_owned).to_vec())
+fn collector(thinking: Thinking) -> MessagesCollector {
+    MessagesCollector::new(
+        ID.to_owned(),
+        "auto".to_owned(),
+        thinking,
+        STOPS.map(str::to_owned).to_vec(),
+    )
 }
 
 fn is_error(told: &Value, error: &TurnError) -> bool {
-    serde_json::to_value(ErrorBody::new(error, None)).is_ok_and(|body| body["error"] == *told)
+    serde_json::to_value(AnthropicErrorBody::new(error, None))
+        .is_ok_and(|body| body["error"] == *told)
 }
 
 fn gist(reply: &Value) -> Gist {

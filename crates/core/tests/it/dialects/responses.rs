@@ -4,7 +4,7 @@
 use ibeam_core::{
     error::{ErrorCode, TurnError},
     redact,
-    wire::responses::{Collector, Echo, Encoder, decode, response_id},
+    wire::responses::{Echo, ResponsesCollector, ResponsesEncoder, decode, response_id},
 };
 use serde_json::{Value, json};
 
@@ -16,8 +16,8 @@ use crate::{
 
 pub(super) const RESPONSES: Dialect = Dialect {
     name: "responses",
-    encoder: || Box::new(Encoder::new(response_id([0xab; 16]), CREATED, echo())),
-    collector: || Box::new(Collector::new(response_id([0xab; 16]), CREATED, echo())),
+    encoder: || Box::new(ResponsesEncoder::new(response_id([0xab; 16]), CREATED, echo())),
+    collector: || Box::new(ResponsesCollector::new(response_id([0xab; 16]), CREATED, echo())),
     reader: read,
     gist,
     can_tell: plain_calls,

@@ -40,7 +40,7 @@ fn names(folder: &Path) -> Vec<String> {
 
 /// Each target gets the samples of all: what one decoder must take, another must refuse.
 #[test]
-fn samples_do_no_harm() {
+fn fuzz_corpus_does_not_panic() {
     let mut samples = 0;
     for (from, _) in TARGETS {
         let folder = fuzz().join("corpus").join(from);
@@ -57,7 +57,7 @@ fn samples_do_no_harm() {
 
 /// A target that is not in the table would never be replayed.
 #[test]
-fn every_target_is_known_here() {
+fn every_fuzz_target_is_covered() {
     let files: Vec<String> = TARGETS.iter().map(|(name, _)| format!("{name}.rs")).collect();
     assert_eq!(names(&fuzz().join("fuzz_targets")), files);
     let manifest = fs::read_to_string(fuzz().join("Cargo.toml")).unwrap();

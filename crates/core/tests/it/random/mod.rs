@@ -14,9 +14,9 @@ use std::{
 
 use bytes::BytesMut;
 use ibeam_core::{
-    controls::{self, Verdict},
+    controls::{self, ControlVerdict},
     error::TurnError,
-    history::{self, Chain},
+    history::{self, HistoryChain},
     model::{FinishReason, Millis, TurnEvent, TurnRequest, ids::SessionId},
     models::{Family, ModelList},
     peer::agent::{
@@ -52,7 +52,8 @@ fn read_message(body: &[u8]) -> Result<TurnRequest, TurnError> {
 fn read_response(body: &[u8]) -> Result<TurnRequest, TurnError> {
     let mut request = responses::decode(body)?;
     // What the response repeats of the request must fit into its stream.
-    let mut encoder = responses::Encoder::new("resp_1".to_owned(), 0, request.echo.clone());
+    let mut encoder =
+        responses::ResponsesEncoder::new("resp_1".to_owned(), 0, request.echo.clone());
     let mut out = BytesMut::new();
     encoder.on_event(&TurnEvent::Finished(FinishReason::Stop), &mut out);
     for frame in sse::parse(&out).expect("a stream") {
@@ -71,12 +72,12 @@ fn plan(mut request: TurnRequest) -> Result<(), TurnError> {
     if let Some(mut controls) = controls::prepare(&mut request, family)? {
         let text = || TurnEvent::Text("{\"path\":\"END\"}".to_owned());
         for event in [TurnEvent::Started, text(), text(), TurnEvent::Finished(FinishReason::Stop)] {
-            if controls.on_event(event) != Verdict::Go {
+            if controls.on_event(event) != ControlVerdict::Go {
                 break;
             }
         }
     }
-    let _ = (history::setup(&request), Chain::of(&request.items).fingerprint());
+    let _ = (history::setup(&request), HistoryChain::of(&request.items).fingerprint());
     let _ = ModelList::default().resolve(&request.model, request.sampling.effort);
     let surroundings =
         Surroundings::new(&request, &Environment::default(), Permissions::default(), true);
@@ -185,7 +186,7 @@ fn check(count: u64) {
 }
 
 #[test]
-fn some_thousand_random_requests() {
+fn thousands_of_random_requests() {
     check(8_000);
 }
 
@@ -204,7 +205,7 @@ fn many_random_requests() {
 }
 
 #[test]
-fn the_same_number_gives_the_same_request() {
+fn equal_seeds_give_equal_requests() {
     for spoken in &SPOKEN {
         assert_eq!(body(spoken, 7), body(spoken, 7));
         assert_ne!(body(spoken, 7), body(spoken, 8));

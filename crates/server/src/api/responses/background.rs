@@ -9,7 +9,7 @@ use ibeam_core::{
     error::{ErrorCode, TurnError},
     limits::has_room,
     model::TurnEvent,
-    wire::{Encode as _, responses::Request},
+    wire::{Encode as _, responses::ResponsesRequest},
 };
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -83,7 +83,7 @@ impl Background {
 pub(super) async fn start<S: Service>(
     shared: &Shared<S>,
     mut asked: Asked,
-    request: Request,
+    request: ResponsesRequest,
 ) -> Result<Response, TurnError> {
     if request.turn.hints.stream {
         let text = "a background response cannot be streamed; leave `stream` out and poll it with \

@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use ibeam_core::{
     error::{ErrorCode, TurnError},
-    wire::responses::{self, Request},
+    wire::responses::{self, ResponsesRequest},
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -30,7 +30,7 @@ const REFERENCES: usize = 256;
 /// A request with everything it continues.
 #[derive(Debug)]
 pub(in crate::api) struct Prepared {
-    pub(in crate::api) request: Request,
+    pub(in crate::api) request: ResponsesRequest,
     /// The items of the responses before it.
     pub(in crate::api) before: Vec<Box<RawValue>>,
 }
@@ -129,7 +129,7 @@ pub(in crate::api) async fn prepare<S: Service>(
 
 /// A request, and what it asks of the past.
 struct Asking {
-    request: Request,
+    request: ResponsesRequest,
     /// Whether it continues a response and brings only tool results.
     bare: bool,
     /// Responses that its input names items of.
@@ -139,7 +139,7 @@ struct Asking {
 }
 
 impl Asking {
-    fn new(request: Request) -> Self {
+    fn new(request: ResponsesRequest) -> Self {
         let named = request.references().filter_map(responses::response_of).take(REFERENCES);
         Self {
             bare: request.previous.is_some() && only_results(&request.input),

@@ -5,7 +5,8 @@ use axum::{extract::State, response::Response};
 use ibeam_core::{
     error::{ErrorCode, TurnError},
     model::{
-        FinishReason, Format, Item, Message, Part, Role, ToolChoice, TurnEvent, TurnRequest, Usage,
+        AnswerFormat, FinishReason, Item, Message, Part, Role, ToolChoice, TurnEvent, TurnRequest,
+        Usage,
     },
     wire::{cut_off, responses},
 };
@@ -48,7 +49,7 @@ fn to_be_summed_up(mut turn: TurnRequest) -> TurnRequest {
     turn.tools.clear();
     turn.tool_choice = ToolChoice::None;
     turn.sampling.stop.clear();
-    turn.sampling.format = Format::Text;
+    turn.sampling.format = AnswerFormat::Text;
     turn.hints.stream = false;
     turn
 }

@@ -17,7 +17,9 @@ use ibeam_core::{
     model::{TurnEvent, TurnRequest},
     wire::{
         Collect, Encode,
-        responses::{self, Collector, Echo, Encoder, Ended, Request},
+        responses::{
+            self, Echo, EndedResponse, ResponsesCollector, ResponsesEncoder, ResponsesRequest,
+        },
     },
 };
 use serde_json::value::RawValue;
@@ -42,7 +44,7 @@ use crate::{
 pub(in crate::api) async fn answer<S: Service>(
     shared: &Shared<S>,
     asked: Asked,
-    request: Request,
+    request: ResponsesRequest,
     wanted: Wanted,
 ) -> Result<(Response, Keeper<S>), TurnError> {
     let (keeper, reply, turn) = Keeper::new(shared, &asked.caller, request, wanted).await?;
@@ -60,7 +62,7 @@ pub(in crate::api) enum Wanted {
 }
 
 /// How a response ended, when it has.
-type Ending = Arc<OnceLock<Ended>>;
+type Ending = Arc<OnceLock<EndedResponse>>;
 
 /// A list of items as JSON.
 pub(super) fn list(items: &[Box<RawValue>]) -> String {
@@ -98,7 +100,7 @@ impl<S: Service> Keeper<S> {
     pub(in crate::api) async fn new(
         shared: &Shared<S>,
         caller: &Caller,
-        request: Request,
+        request: ResponsesRequest,
         wanted: Wanted,
     ) -> Result<(Self, Answering<S>, TurnRequest), TurnError> {
         let service = &shared.service;
@@ -139,7 +141,7 @@ impl<S: Service> Keeper<S> {
 
     /// The response as it is kept, once it has ended.
     pub(in crate::api) fn ended(&self) -> Option<StoredResponse> {
-        let Ended { status, body, output } = self.ending.get()?;
+        let EndedResponse { status, body, output } = self.ending.get()?;
         Some(StoredResponse {
             id: self.id.clone(),
             previous: self.previous.clone(),
@@ -200,7 +202,8 @@ pub(in crate::api) struct Answering<S> {
 impl<S: Service> Answering<S> {
     pub(in crate::api) fn encoder(self) -> Recorder {
         let Self { id, created, echo, service, ending } = self;
-        let encoder = Encoder::new(id, created, echo).with_clock(move || service.unix_now());
+        let encoder =
+            ResponsesEncoder::new(id, created, echo).with_clock(move || service.unix_now());
         Recorder { encoder, ending }
     }
 }
@@ -212,7 +215,8 @@ impl<S: Service> Reply for Answering<S> {
 
     fn whole(self) -> Box<dyn Collect> {
         let Self { id, created, echo, service, ending } = self;
-        let collector = Collector::new(id, created, echo).with_clock(move || service.unix_now());
+        let collector =
+            ResponsesCollector::new(id, created, echo).with_clock(move || service.unix_now());
         Box::new(WholeRecorder { collector, ending })
     }
 
@@ -230,7 +234,7 @@ fn is_codex(headers: &HeaderMap) -> bool {
 }
 
 pub(in crate::api) struct Recorder {
-    encoder: Encoder,
+    encoder: ResponsesEncoder,
     ending: Option<Ending>,
 }
 
@@ -271,7 +275,7 @@ impl Encode for Recorder {
 }
 
 struct WholeRecorder {
-    collector: Collector,
+    collector: ResponsesCollector,
     ending: Option<Ending>,
 }
 

@@ -47,11 +47,11 @@ impl<S: Service> Talk<S> for Chat {
     fn failure(&self, error: &TurnError) -> String {
         #[derive(Serialize)]
         struct Failure<'a> {
-            error: chat::ErrorObject<'a>,
+            error: chat::OpenAiError<'a>,
             #[serde(skip_serializing_if = "Option::is_none")]
             headers: Option<Headers>,
         }
-        let error_object = chat::ErrorBody::from(error).error;
+        let error_object = chat::OpenAiErrorBody::from(error).error;
         let failure = Failure { error: error_object, headers: Headers::of(error) };
         serde_json::to_string(&failure).unwrap_or_default()
     }

@@ -15,7 +15,7 @@ use bytes::BytesMut;
 use ibeam_core::{
     error::{ErrorCode, TurnError},
     model::{FinishReason, TurnEvent},
-    wire::{Encode as _, chat::ErrorBody, responses},
+    wire::{Encode as _, chat::OpenAiErrorBody, responses},
 };
 use serde::{Deserialize, Serialize};
 
@@ -106,14 +106,14 @@ impl<S: Service> Talk<S> for Responses<S> {
         struct Failure<'a> {
             r#type: &'static str,
             status: u16,
-            error: ibeam_core::wire::chat::ErrorObject<'a>,
+            error: ibeam_core::wire::chat::OpenAiError<'a>,
             #[serde(skip_serializing_if = "Option::is_none")]
             headers: Option<Headers>,
         }
         let failure = Failure {
             r#type: "error",
             status: error.code.row().status,
-            error: ErrorBody::from(error).error,
+            error: OpenAiErrorBody::from(error).error,
             headers: Headers::of(error),
         };
         serde_json::to_string(&failure).unwrap_or_default()
@@ -132,7 +132,7 @@ impl<S: Service> Responses<S> {
         &mut self,
         shared: &Shared<S>,
         asked: &Asked,
-        request: responses::Request,
+        request: responses::ResponsesRequest,
     ) -> Result<Body, TurnError> {
         let (keeper, reply, _) =
             Keeper::new(shared, &asked.caller, request, Wanted::ByConnection).await?;

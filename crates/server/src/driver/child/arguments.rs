@@ -7,7 +7,7 @@ use std::{
 
 use ibeam_core::{
     error::{ErrorCode, TurnError},
-    peer::child::Start,
+    peer::child::ChildStart,
 };
 
 /// What decides about a child besides the request.
@@ -24,7 +24,7 @@ pub(super) struct Terms {
 ///
 /// # Errors
 /// A name that would be taken for a flag.
-pub(super) fn run(start: &Start, terms: &Terms) -> Result<Vec<OsString>, TurnError> {
+pub(super) fn run(start: &ChildStart, terms: &Terms) -> Result<Vec<OsString>, TurnError> {
     let mut args = Args::default();
     args.add(["--print", "--output-format", "stream-json", "--stream-partial-output", "--trust"]);
     let hosted = !start.tools.is_empty();
@@ -95,9 +95,9 @@ mod tests {
 
     use super::*;
 
-    fn start(tools: usize) -> Start {
+    fn start(tools: usize) -> ChildStart {
         let tool = Tool { name: "t".to_owned(), description: String::new(), schema: None };
-        Start {
+        ChildStart {
             model: "gpt-5".to_owned(),
             conversation: String::new(),
             resume: None,
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn hosted_tools_are_approved_and_nothing_is_forced() {
-        let start = Start { resume: Some("chat-1".to_owned()), ..start(1) };
+        let start = ChildStart { resume: Some("chat-1".to_owned()), ..start(1) };
         let args = run(&start, &terms(false)).unwrap();
         let want = "--approve-mcps --model gpt-5 --resume chat-1 --workspace /w";
         assert_eq!(line(&args), format!("{ALWAYS} {want}"));
@@ -146,8 +146,8 @@ mod tests {
     #[test]
     fn no_name_becomes_a_flag() {
         for start in [
-            Start { model: "--force".to_owned(), ..start(0) },
-            Start { resume: Some("-f".to_owned()), ..start(0) },
+            ChildStart { model: "--force".to_owned(), ..start(0) },
+            ChildStart { resume: Some("-f".to_owned()), ..start(0) },
         ] {
             let error = run(&start, &terms(false)).unwrap_err();
             assert_eq!(error.code, ErrorCode::InvalidValue);

@@ -14,7 +14,7 @@ use std::{
 use ibeam_core::{
     error::{ErrorCode, TurnError},
     model::Tool,
-    peer::child::{HostAddress, Start},
+    peer::child::{ChildStart, HostAddress},
 };
 use sha2::{Digest as _, Sha256};
 use tokio::{
@@ -180,7 +180,7 @@ impl Kit {
     }
 
     /// The user's folder that a turn is about.
-    pub(super) fn beside(&self, start: &Start) -> Option<PathBuf> {
+    pub(super) fn beside(&self, start: &ChildStart) -> Option<PathBuf> {
         let asked = start.workspace.as_ref().map(PathBuf::from);
         asked.or_else(|| self.settings.workspace.clone())
     }

@@ -31,7 +31,7 @@ use ibeam_core::{
     error::{ErrorCode, TurnError},
     models::ModelInfo,
     peer::LinkError,
-    peer::child::{ChildPeer, FromChild, Start, ToChild},
+    peer::child::{ChildPeer, ChildStart, FromChild, ToChild},
     peer::cli::listing,
 };
 use secrecy::SecretString;
@@ -108,7 +108,7 @@ impl ChildDriver {
         self.gate.clone()
     }
 
-    async fn start(&self, start: Start) -> Result<ChildLink, TurnError> {
+    async fn start(&self, start: ChildStart) -> Result<ChildLink, TurnError> {
         match self.kind {
             ChildKind::Cli => run::open(&self.kit, start).await,
             ChildKind::Acp => self.pool.open(start).await,
@@ -136,7 +136,7 @@ impl LinkPeer for ChildPeer {
 }
 
 impl Dial<ChildPeer> for ChildDriver {
-    fn open(&self, open: Open<Box<Start>>) -> BoxFuture<'_, Result<ChildLink, LinkError>> {
+    fn open(&self, open: Open<Box<ChildStart>>) -> BoxFuture<'_, Result<ChildLink, LinkError>> {
         Box::pin(async {
             self.start(*open.peer).await.map_err(|error| LinkError::Fault(Box::new(error)))
         })

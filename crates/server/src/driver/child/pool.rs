@@ -19,7 +19,7 @@ use std::{
 
 use ibeam_core::{
     error::TurnError,
-    peer::child::{FromChild, Ready, Start},
+    peer::child::{ChildStart, FromChild, Ready},
 };
 use parking_lot::Mutex;
 use tokio::{
@@ -95,7 +95,7 @@ impl ChildPool {
     ///
     /// # Errors
     /// None can be started, or too many run already.
-    pub(super) async fn open(&self, start: Start) -> Result<ChildLink, TurnError> {
+    pub(super) async fn open(&self, start: ChildStart) -> Result<ChildLink, TurnError> {
         let beside = self.kit.beside(&start);
         let wanted = start.resume.clone().map(|session| {
             let tools = digest(&start.tools);
@@ -180,7 +180,7 @@ impl ChildPool {
     async fn assign(
         &self,
         idle: IdleChild,
-        start: Start,
+        start: ChildStart,
         wanted: Option<&OpenConversation>,
     ) -> Result<ChildLink, TurnError> {
         let IdleChild { place, job } = idle;
@@ -207,7 +207,7 @@ impl ChildPool {
         &self,
         place: OwnedSemaphorePermit,
         beside: Option<PathBuf>,
-        start: Start,
+        start: ChildStart,
     ) -> Result<ChildLink, TurnError> {
         let room = self.kit.room(&start.tools).await?;
         let worker = self.process(place, beside, Some(&start.conversation)).await?;

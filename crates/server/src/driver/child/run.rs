@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ibeam_core::{
     error::TurnError,
-    peer::child::{Exit, FromChild, Ready, Start},
+    peer::child::{ChildStart, Exit, FromChild, Ready},
 };
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -23,7 +23,7 @@ use crate::mcp::host::Room;
 ///
 /// # Errors
 /// It cannot be started, or too many run already.
-pub(super) async fn open(kit: &Arc<Kit>, start: Start) -> Result<ChildLink, TurnError> {
+pub(super) async fn open(kit: &Arc<Kit>, start: ChildStart) -> Result<ChildLink, TurnError> {
     let program = kit.program().await?;
     let place = kit.place().await?;
     let room = kit.room(&start.tools).await?;

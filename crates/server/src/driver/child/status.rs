@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use ibeam_core::{
     error::{ErrorCode, TurnError},
-    peer::cli::listing::Status,
+    peer::cli::listing::SignInStatus,
 };
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -87,10 +87,12 @@ impl SignInGate {
             }
             error
         })?;
-        match Status::read(&format!("{}\n{}", said.stdout, said.stderr)) {
-            Status::SignedIn { account } => Ok(account.unwrap_or_else(|| NAMELESS.to_owned())),
-            Status::SignedOut => Err(nobody()),
-            Status::Unclear => {
+        match SignInStatus::read(&format!("{}\n{}", said.stdout, said.stderr)) {
+            SignInStatus::SignedIn { account } => {
+                Ok(account.unwrap_or_else(|| NAMELESS.to_owned()))
+            }
+            SignInStatus::SignedOut => Err(nobody()),
+            SignInStatus::Unclear => {
                 let text = "`cursor-agent status` does not say who is signed in. Run it by hand \
                             to see why.";
                 Err(TurnError::new(ErrorCode::Unavailable, text).cause(said.stderr))

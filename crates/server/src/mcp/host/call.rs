@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use ibeam_core::mcp::server::Call;
+use ibeam_core::mcp::server::HostedToolCall;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
 
@@ -17,7 +17,11 @@ pub(super) const PROGRESS: Duration = Duration::from_secs(5);
 
 /// Waits for the answer, however long it takes. Without a feed there is no progress.
 /// Dropping the future takes the call back.
-pub(super) async fn answer(inside: &Arc<Inside>, call: &Call, feed: Option<&Feed>) -> Bytes {
+pub(super) async fn answer(
+    inside: &Arc<Inside>,
+    call: &HostedToolCall,
+    feed: Option<&Feed>,
+) -> Bytes {
     let mut waits = match inside.begin(call.name.clone(), call.arguments.clone()).await {
         Ok(waits) => waits,
         // The model can read this one, and try again.
@@ -47,7 +51,12 @@ pub(super) async fn answer(inside: &Arc<Inside>, call: &Call, feed: Option<&Feed
 }
 
 /// Runs a call whose answer goes to a feed, until `gone` is cancelled.
-pub(super) async fn run(inside: Arc<Inside>, call: Call, feed: Arc<Feed>, gone: CancellationToken) {
+pub(super) async fn run(
+    inside: Arc<Inside>,
+    call: HostedToolCall,
+    feed: Arc<Feed>,
+    gone: CancellationToken,
+) {
     tokio::select! {
         () = gone.cancelled() => {}
         message = answer(&inside, &call, Some(&feed)) => feed.say(&message),

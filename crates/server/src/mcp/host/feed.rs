@@ -15,7 +15,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Response, header};
 use http_body::Frame;
 use http_body_util::BodyExt as _;
-use ibeam_core::mcp::server::{Log, Read};
+use ibeam_core::mcp::server::{EventLog, LogRead};
 use parking_lot::Mutex;
 use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::{
@@ -32,14 +32,14 @@ pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 pub(super) struct Feed(Mutex<FeedInner>);
 
 struct FeedInner {
-    log: Log,
+    log: EventLog,
     /// The number of the newest body. Older ones end.
     reader: u64,
     waker: Option<Waker>,
 }
 
 impl Feed {
-    pub(super) fn new(log: Log) -> Arc<Self> {
+    pub(super) fn new(log: EventLog) -> Arc<Self> {
         Arc::new(Self(Mutex::new(FeedInner { log, reader: 0, waker: None })))
     }
 
@@ -114,13 +114,13 @@ impl EventBody {
         response
     }
 
-    fn read(&mut self, cx: &Context<'_>) -> Read {
+    fn read(&mut self, cx: &Context<'_>) -> LogRead {
         let mut inner = self.feed.0.lock();
         if inner.reader != self.reader {
-            return Read::End;
+            return LogRead::End;
         }
         let read = inner.log.read(self.position);
-        if read == Read::Wait {
+        if read == LogRead::Wait {
             inner.waker = Some(cx.waker().clone());
         }
         read
@@ -136,12 +136,12 @@ impl http_body::Body for EventBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let bytes = match self.read(cx) {
-            Read::Event { bytes, next } => {
+            LogRead::Event { bytes, next } => {
                 self.position = next;
                 bytes
             }
-            Read::End => return Poll::Ready(None),
-            Read::Wait => {
+            LogRead::End => return Poll::Ready(None),
+            LogRead::Wait => {
                 if self.over.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(None);
                 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
-use ibeam_core::mcp::server::{self, Headers};
+use ibeam_core::mcp::server::{self, McpHeaders};
 
 use super::entrance::{Body, EntranceRefusal};
 
@@ -39,12 +39,12 @@ impl Accepted {
 }
 
 /// The headers that the protocol looks at.
-pub(super) fn of_protocol(headers: &HeaderMap) -> Headers {
+pub(super) fn of_protocol(headers: &HeaderMap) -> McpHeaders {
     let all = |name: &str| -> Vec<String> {
         let values = headers.get_all(name).iter();
         values.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect()
     };
-    Headers {
+    McpHeaders {
         version: all("mcp-protocol-version").into_iter().next(),
         method: all("mcp-method"),
         name: all("mcp-name"),
@@ -56,7 +56,7 @@ pub(super) fn of_protocol(headers: &HeaderMap) -> Headers {
 pub(super) enum Denied {
     Plain(EntranceRefusal),
     /// Its headers do not fit the protocol.
-    Protocol(server::Refusal),
+    Protocol(server::McpRefusal),
     /// Only these methods are.
     Method(&'static str),
 }
@@ -67,8 +67,8 @@ impl From<EntranceRefusal> for Denied {
     }
 }
 
-impl From<server::Refusal> for Denied {
-    fn from(refusal: server::Refusal) -> Self {
+impl From<server::McpRefusal> for Denied {
+    fn from(refusal: server::McpRefusal) -> Self {
         Self::Protocol(refusal)
     }
 }
@@ -77,8 +77,8 @@ impl Denied {
     pub(super) fn response(self) -> Response<Body> {
         match self {
             Self::Plain(refusal) => refusal.response(),
-            Self::Protocol(server::Refusal::Message(message)) => json(400, message),
-            Self::Protocol(server::Refusal::Words(text)) => {
+            Self::Protocol(server::McpRefusal::Message(message)) => json(400, message),
+            Self::Protocol(server::McpRefusal::Words(text)) => {
                 let mut response = Response::new(Full::from(text).boxed_unsync());
                 *response.status_mut() = StatusCode::BAD_REQUEST;
                 response

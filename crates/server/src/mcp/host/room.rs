@@ -10,7 +10,7 @@ use std::{
 
 use ibeam_core::{
     constant_time,
-    mcp::server::Server,
+    mcp::server::ToolServer,
     model::Tool,
     peer::child::{HostedCall, HostedResult, SERVER_NAME},
 };
@@ -31,7 +31,7 @@ const EVENTS: usize = 2 * CALLS;
 type KeyHash = [u8; 32];
 
 pub(super) struct Inside {
-    server: Server,
+    server: ToolServer,
     /// Of the bearer.
     hash: KeyHash,
     events: mpsc::Sender<RoomEvent>,
@@ -61,7 +61,7 @@ impl Inside {
     pub(super) fn new(tools: &[Tool], bearer: &str) -> (Self, mpsc::Receiver<RoomEvent>) {
         let (events, heard) = mpsc::channel(EVENTS);
         let inside = Self {
-            server: Server::new(SERVER_NAME, env!("CARGO_PKG_VERSION"), tools),
+            server: ToolServer::new(SERVER_NAME, env!("CARGO_PKG_VERSION"), tools),
             hash: Sha256::digest(bearer).into(),
             events,
             places: Arc::new(Semaphore::new(CALLS)),
@@ -74,7 +74,7 @@ impl Inside {
     }
 
     /// What is said to the messages of its clients.
-    pub(super) fn server(&self) -> &Server {
+    pub(super) fn server(&self) -> &ToolServer {
         &self.server
     }
 

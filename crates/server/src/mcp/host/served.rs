@@ -6,7 +6,9 @@ use std::{collections::HashMap, future::Future, sync::Arc, time::Duration};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use ibeam_core::mcp::server::{self, Answer, EventId, Inbound, Lifecycle, Log, Request as Asked};
+use ibeam_core::mcp::server::{
+    self, EventId, EventLog, Inbound, InboundRequest as Asked, Lifecycle, ToolServerAnswer,
+};
 use parking_lot::Mutex;
 use tokio::time::timeout;
 use tokio_util::{
@@ -181,13 +183,13 @@ impl Visit {
             sessions.insert(name.clone(), Arc::clone(&session));
         }
         let mut response = match served.inside.server().answer(greeting) {
-            Answer::Message { message, .. } | Answer::Tools(message) => {
-                let feed = Feed::new(Log::of_session());
+            ToolServerAnswer::Message { message, .. } | ToolServerAnswer::Tools(message) => {
+                let feed = Feed::new(EventLog::of_session());
                 feed.say(&message);
                 feed.end();
                 feed.body(0, served.cut.clone()).counted(self.counted).response()
             }
-            Answer::Call(_) => taken(),
+            ToolServerAnswer::Call(_) => taken(),
         };
         if let Ok(name) = HeaderValue::from_str(&name) {
             response.headers_mut().insert(SESSION, name);
@@ -207,8 +209,10 @@ impl Visit {
             Inbound::Response => return taken(),
         };
         let body = match self.respond(request) {
-            Answer::Message { message, .. } | Answer::Tools(message) => session.answered(&message),
-            Answer::Call(call) => session.begin(call, &self.served.tasks),
+            ToolServerAnswer::Message { message, .. } | ToolServerAnswer::Tools(message) => {
+                session.answered(&message)
+            }
+            ToolServerAnswer::Call(call) => session.begin(call, &self.served.tasks),
         };
         body.counted(self.counted).response()
     }
@@ -218,23 +222,27 @@ impl Visit {
     async fn alone(self, request: &Asked<'_>, accepted: Accepted) -> Response<Body> {
         let served = &self.served;
         let call = match self.respond(request) {
-            Answer::Message { message, status } if accepted == Accepted::Json || status != 200 => {
+            ToolServerAnswer::Message { message, status }
+                if accepted == Accepted::Json || status != 200 =>
+            {
                 return json(status, message);
             }
-            Answer::Tools(message) if accepted == Accepted::Json => return json(200, message),
-            Answer::Message { message, .. } | Answer::Tools(message) => {
-                let feed = Feed::new(Log::plain());
+            ToolServerAnswer::Tools(message) if accepted == Accepted::Json => {
+                return json(200, message);
+            }
+            ToolServerAnswer::Message { message, .. } | ToolServerAnswer::Tools(message) => {
+                let feed = Feed::new(EventLog::plain());
                 feed.say(&message);
                 feed.end();
                 return feed.body(0, served.cut.clone()).counted(self.counted).response();
             }
-            Answer::Call(call) => call,
+            ToolServerAnswer::Call(call) => call,
         };
         if accepted == Accepted::Json {
             // A client that hangs up drops this, and takes its call back.
             return json(200, call::answer(&served.inside, &call, None).await);
         }
-        let feed = Feed::new(Log::plain());
+        let feed = Feed::new(EventLog::plain());
         let gone = CancellationToken::new();
         let body = feed.body(0, served.cut.clone()).with_caller(gone.clone().drop_guard());
         let inside = Arc::clone(&served.inside);
@@ -242,9 +250,9 @@ impl Visit {
         body.counted(self.counted).response()
     }
 
-    fn respond(&self, request: &Asked<'_>) -> Answer {
+    fn respond(&self, request: &Asked<'_>) -> ToolServerAnswer {
         let answer = self.served.inside.server().answer(request);
-        if matches!(answer, Answer::Tools(_)) {
+        if matches!(answer, ToolServerAnswer::Tools(_)) {
             self.served.inside.note_seen();
         }
         answer
@@ -263,7 +271,7 @@ impl Visit {
         let last = last.to_str().ok().and_then(EventId::read);
         let body = last.and_then(|last| session.resume(last)).unwrap_or_else(|| {
             // An error would make the client ask for the same again and again.
-            let feed = Feed::new(Log::plain());
+            let feed = Feed::new(EventLog::plain());
             feed.end();
             feed.body(0, self.served.cut.clone())
         });

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use ibeam_core::{
-    codec::jsonrpc::Id,
-    mcp::server::{Call, EventId, Log},
+    codec::jsonrpc::RpcId,
+    mcp::server::{EventId, EventLog, HostedToolCall},
 };
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -32,7 +32,7 @@ struct HostSessionState {
 }
 
 struct WaitingCall {
-    id: Id,
+    id: RpcId,
     stream: u64,
     feed: Arc<Feed>,
     gone: CancellationToken,
@@ -47,16 +47,16 @@ impl HostSession {
 
     /// The stream of a request that is answered already.
     pub(super) fn answered(&self, message: &[u8]) -> EventBody {
-        let feed = Feed::new(Log::numbered(self.number()));
+        let feed = Feed::new(EventLog::numbered(self.number()));
         feed.say(message);
         feed.end();
         feed.body(0, self.over.clone())
     }
 
     /// The stream of a call that begins. The call goes on when the stream is lost.
-    pub(super) fn begin(self: &Arc<Self>, call: Call, tasks: &Tasks) -> EventBody {
+    pub(super) fn begin(self: &Arc<Self>, call: HostedToolCall, tasks: &Tasks) -> EventBody {
         let stream = self.number();
-        let feed = Feed::new(Log::numbered(stream));
+        let feed = Feed::new(EventLog::numbered(stream));
         let gone = self.over.child_token();
         let waiting = WaitingCall {
             id: call.id.clone(),
@@ -78,7 +78,7 @@ impl HostSession {
     }
 
     /// The caller of a request does not wait for it any more.
-    pub(super) fn cancel(&self, id: &Id) {
+    pub(super) fn cancel(&self, id: &RpcId) {
         for waiting in self.state.lock().calls.iter().filter(|waiting| waiting.id == *id) {
             waiting.gone.cancel();
         }
@@ -86,7 +86,7 @@ impl HostSession {
 
     /// The stream that belongs to no request. Nothing is said on it.
     pub(super) fn listen(&self) -> EventBody {
-        Feed::new(Log::of_session()).body(0, self.over.clone())
+        Feed::new(EventLog::of_session()).body(0, self.over.clone())
     }
 
     /// The rest of a stream, after this event. `None` if its call was answered meanwhile.

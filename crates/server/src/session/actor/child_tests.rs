@@ -2,14 +2,14 @@
 
 use ibeam_core::{
     backend::BackendKind,
-    limits::{Owner, Quota, Rules},
+    limits::{GateRules, Quota, SlotOwner},
     model::{
         Dialect, FinishReason, Hints, Item, Message, Millis, Part, Role, Sampling, Tool, ToolCall,
         ToolChoice, ToolContent, ToolResult, TurnEvent, TurnRequest, ids::CallId,
     },
     models::ModelInfo,
     peer::agent::ModelPick,
-    peer::child::{self, Exit, FromChild, HostedCall, Ready, Start, ToChild},
+    peer::child::{self, ChildStart, Exit, FromChild, HostedCall, Ready, ToChild},
     peer::cli,
     turn::{Settings, Turn},
 };
@@ -42,10 +42,10 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Gives the other end of each link to the test.
 #[derive(Debug)]
-struct Fake(mpsc::Sender<(Start, ChildEnd)>);
+struct Fake(mpsc::Sender<(ChildStart, ChildEnd)>);
 
 impl Dial<ChildPeer> for Fake {
-    fn open(&self, open: Open<Box<Start>>) -> BoxFuture<'_, Result<ChildLink, LinkError>> {
+    fn open(&self, open: Open<Box<ChildStart>>) -> BoxFuture<'_, Result<ChildLink, LinkError>> {
         let (link, end) = link();
         self.0.try_send((*open.peer, end)).unwrap();
         Box::pin(async { Ok(link) })
@@ -65,7 +65,7 @@ impl Driver for Fake {
 struct Bench {
     hub: Arc<Hub>,
     tasks: Tasks,
-    opened: mpsc::Receiver<(Start, ChildEnd)>,
+    opened: mpsc::Receiver<(ChildStart, ChildEnd)>,
     store: Store,
     conversations: Arc<Conversations>,
 }
@@ -84,7 +84,7 @@ impl Bench {
             registry: Registry::new(ParkedLimits::default()),
             leg_index: LegIndex::new(SECOND),
             retries: Retries::new(3),
-            slots: TurnSlots::new(Rules { total: 4, reserve: 0, waiting: 4 }),
+            slots: TurnSlots::new(GateRules { total: 4, reserve: 0, waiting: 4 }),
             stop: CancellationToken::new(),
             drain: CancellationToken::new(),
             counter: Counter::new(tasks.clone()),
@@ -102,12 +102,15 @@ impl Bench {
     }
 
     fn permit(&self) -> Permit {
-        self.hub.slots.try_acquire(PermitClaim { owner: Owner(1), quota: Quota::alone(9) }).unwrap()
+        self.hub
+            .slots
+            .try_acquire(PermitClaim { owner: SlotOwner(1), quota: Quota::alone(9) })
+            .unwrap()
     }
 
     fn start(&self) -> TurnStream {
-        let plan = child::Plan {
-            speaker: || Box::<cli::Speaker>::default(),
+        let plan = child::ChildPlan {
+            speaker: || Box::<cli::CliSpeaker>::default(),
             model: "auto".into(),
             conversation_id: "conv".into(),
             images: false,
@@ -190,7 +193,7 @@ impl Bench {
 }
 
 struct Child {
-    start: Start,
+    start: ChildStart,
     end: ChildEnd,
 }
 

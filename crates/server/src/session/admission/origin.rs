@@ -2,7 +2,7 @@
 
 use ibeam_core::{
     model::ids::{SessionId, uuid_from_random},
-    peer::Kept,
+    peer::StoredState,
 };
 
 use super::{
@@ -20,7 +20,7 @@ use crate::{
 pub(crate) struct Origin {
     pub(crate) writer: ConversationWriter,
     /// The stored state that the turn continues from.
-    pub(crate) kept: Option<Kept>,
+    pub(crate) kept: Option<StoredState>,
     pub(crate) matched: SessionMatch,
 }
 
@@ -42,6 +42,7 @@ impl Admission {
                 &[FoundBy::Header, FoundBy::Past]
             }
         };
+        let mut in_use = false;
         for by in ways.iter().copied() {
             for stored in self.candidates(by, outline).await {
                 let way = outline.judge(&stored, by, reuse);
@@ -52,9 +53,15 @@ impl Admission {
                         if let Some(origin) = self.take_up(stored, way, outline).await {
                             return origin;
                         }
+                        in_use = true;
                     }
                 }
             }
+        }
+        // A history that began like a stored one, and matches none, was edited.
+        if outline.said.has_past && !(forked || in_use) {
+            let began = self.store.has_opening(outline.scope(), outline.opening);
+            forked = known(began).await.unwrap_or_default();
         }
         let has_history = outline.said.has_past || outline.results.is_some();
         let matched = match (forked, has_history) {
@@ -126,7 +133,7 @@ impl Admission {
             (StoredUse::Continue { covers, new_setup }, Some(checkpoint)) => {
                 let blobs = known(self.store.blobs(scope, &stored.id)).await?;
                 writer.base = Some(checkpoint.clone());
-                Some(Kept { checkpoint, blobs, covers, calls: stored.calls, new_setup })
+                Some(StoredState { checkpoint, blobs, covers, calls: stored.calls, new_setup })
             }
             _ => None,
         };

@@ -8,7 +8,7 @@ use std::{
 };
 
 use ibeam_core::{
-    history::{self, Chain, Fingerprint},
+    history::{self, Fingerprint, HistoryChain},
     model::{
         Item, Role, Sampling, ToolCall, ToolResult, TurnRequest,
         ids::{SessionId, uuid_from_content},
@@ -34,6 +34,8 @@ pub(crate) struct RequestOutline {
     pub(crate) said: SaidInRequest,
     /// Where its new part begins.
     split: usize,
+    /// Of what was said before the first answer.
+    pub(crate) opening: Fingerprint,
     /// Of everything before the new part.
     pub(super) past: Fingerprint,
     /// The session whose results it brings, and the numbers of their calls.
@@ -55,7 +57,7 @@ pub(super) struct BroughtResults {
 /// All that a request says, hashed as the next request will bring it.
 #[derive(Clone, Debug)]
 pub(crate) struct SaidInRequest {
-    pub(crate) chain: Chain,
+    pub(crate) chain: HistoryChain,
     /// Whether it has anything that the assistant said.
     pub(crate) has_past: bool,
 }
@@ -97,15 +99,28 @@ impl RequestOutline {
         let items = &request.items;
         let split = history::split(items).min(items.len());
         let (before, new) = items.split_at(split);
-        let mut said = SaidInRequest { chain: Chain::of(before), has_past: has_past(items) };
+        let mut said = SaidInRequest { chain: HistoryChain::of(before), has_past: has_past(items) };
         let past = said.chain.fingerprint();
+        let opening =
+            HistoryChain::of(items.split(is_past).next().unwrap_or_default()).fingerprint();
         said.chain.extend(new);
         let identity = TurnIdentity { scope, setup: history::setup(request), model };
         let results = BroughtResults::of(before, new);
         let results_key = results.as_ref().map(|results| results.key(&identity, request, new));
         let missing_calls = results_without_call(items, new);
         let has_tools = !request.tools.is_empty();
-        Self { identity, name, has_tools, said, split, past, results, results_key, missing_calls }
+        Self {
+            identity,
+            name,
+            has_tools,
+            said,
+            split,
+            opening,
+            past,
+            results,
+            results_key,
+            missing_calls,
+        }
     }
 
     pub(super) fn scope(&self) -> Scope {
@@ -227,11 +242,15 @@ fn results_without_call(items: &[Item], new: &[Item]) -> Vec<String> {
 
 /// Whether the assistant has said anything in there.
 fn has_past(items: &[Item]) -> bool {
-    items.iter().any(|item| match item {
+    items.iter().any(is_past)
+}
+
+fn is_past(item: &Item) -> bool {
+    match item {
         Item::Message(message) => message.role == Role::Assistant,
         Item::ToolCall(_) | Item::Reasoning(_) => true,
         Item::ToolResult(_) => false,
-    })
+    }
 }
 
 /// Names a leg by the client's `Idempotency-Key`.

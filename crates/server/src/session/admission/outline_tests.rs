@@ -60,7 +60,8 @@ fn stored(items: &[Item]) -> Conversation {
         session: Some(session(1)),
         name: Some("n".into()),
         setup: history::setup(&request),
-        fingerprint: Chain::of(items).fingerprint(),
+        fingerprint: HistoryChain::of(items).fingerprint(),
+        opening: None,
         checkpoint: Some(Bytes::from_static(b"state")),
         calls: vec![],
     }

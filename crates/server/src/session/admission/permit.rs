@@ -3,7 +3,7 @@
 
 use ibeam_core::{
     error::{ErrorCode, TurnError},
-    limits::{Kind, Quota, Why},
+    limits::{Quota, SlotRequest, Why},
 };
 use tokio::time::Instant;
 
@@ -30,9 +30,9 @@ impl Admission {
         // Only asked in a crowd: it may mean a question to the store.
         let kind = match &outline.results {
             Some(results) if self.knows(results.session, outline.scope()).await == Some(true) => {
-                Kind::Results
+                SlotRequest::Results
             }
-            _ => Kind::New,
+            _ => SlotRequest::New,
         };
         let patience = deadline.saturating_duration_since(Instant::now());
         self.hub.slots.acquire(claim, kind, patience).await.map_err(|why| {

@@ -3,7 +3,7 @@
 //! each schema, without following a path twice; what an answer takes is counted while it is
 //! checked.
 
-use super::{Keyword, NodeId, Schema};
+use super::{CompiledSchema, Keyword, NodeId};
 
 /// How many parts in a row may apply to the same value.
 const IN_A_ROW: usize = 32;
@@ -14,7 +14,7 @@ const WAYS: u64 = 10_000;
 /// What is known of a node: how many paths lead from it to parts that apply to the same value,
 /// and how many there are in the longest of them.
 #[derive(Clone, Copy)]
-enum State {
+enum PathCount {
     Unknown,
     /// It is being counted: a path that leads here again is a cycle.
     Open,
@@ -26,8 +26,8 @@ enum State {
 
 /// # Errors
 /// Says why the schema is too expensive to check.
-pub(super) fn check(schema: &Schema) -> Result<(), String> {
-    let mut states = vec![State::Unknown; schema.nodes.len()];
+pub(super) fn check(schema: &CompiledSchema) -> Result<(), String> {
+    let mut states = vec![PathCount::Unknown; schema.nodes.len()];
     let mut seen = vec![false; schema.nodes.len()];
     let mut reachable = vec![schema.root];
     while let Some(id) = reachable.pop() {
@@ -42,31 +42,32 @@ pub(super) fn check(schema: &Schema) -> Result<(), String> {
 }
 
 /// Counts one node and all that apply to the same value.
-fn count(schema: &Schema, id: NodeId, states: &mut [State]) -> Result<(), String> {
+fn count(schema: &CompiledSchema, id: NodeId, states: &mut [PathCount]) -> Result<(), String> {
     let mut waiting = vec![id];
     while let Some(id) = waiting.last().copied() {
         let next = same_value(schema, id);
         let Some(state) = states.get_mut(id) else { break };
         match *state {
-            State::Counted { .. } => {
+            PathCount::Counted { .. } => {
                 waiting.pop();
             }
-            State::Unknown => {
-                *state = State::Open;
+            PathCount::Unknown => {
+                *state = PathCount::Open;
                 for to in next {
                     match states.get(to) {
-                        Some(State::Unknown) => waiting.push(to),
-                        Some(State::Open) => {
+                        Some(PathCount::Unknown) => waiting.push(to),
+                        Some(PathCount::Open) => {
                             return Err("it has a reference cycle that never ends".to_owned());
                         }
-                        Some(State::Counted { .. }) | None => {}
+                        Some(PathCount::Counted { .. }) | None => {}
                     }
                 }
             }
-            State::Open => {
+            PathCount::Open => {
                 let (mut ways, mut length) = (1_u64, 1_usize);
                 for to in next {
-                    if let Some(State::Counted { ways: more, length: behind }) = states.get(to) {
+                    if let Some(PathCount::Counted { ways: more, length: behind }) = states.get(to)
+                    {
                         ways = ways.saturating_add(*more);
                         length = length.max(behind + 1);
                     }
@@ -78,7 +79,7 @@ fn count(schema: &Schema, id: NodeId, states: &mut [State]) -> Result<(), String
                     ));
                 }
                 if let Some(state) = states.get_mut(id) {
-                    *state = State::Counted { ways, length };
+                    *state = PathCount::Counted { ways, length };
                 }
                 waiting.pop();
             }
@@ -89,7 +90,7 @@ fn count(schema: &Schema, id: NodeId, states: &mut [State]) -> Result<(), String
 
 /// The nodes that a node applies to the same value. A dynamic reference may lead to each of
 /// its anchors.
-fn same_value(schema: &Schema, id: NodeId) -> Vec<NodeId> {
+fn same_value(schema: &CompiledSchema, id: NodeId) -> Vec<NodeId> {
     let mut to = Vec::new();
     for keyword in schema.nodes.get(id).into_iter().flat_map(|node| &node.keywords) {
         match keyword {

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::{
-    Keyword, Members, Misfit, NodeId, ResourceId, Schema, assertions,
+    CompiledSchema, Keyword, Misfit, NodeId, PropertyKeywords, ResourceId, assertions,
     pattern::Pattern,
     values::{OutOfSteps, Steps, text_steps},
 };
@@ -19,8 +19,12 @@ const LEVELS: usize = 1_000;
 pub(super) const STEPS: u64 = 20_000_000;
 
 /// Checks a value in at most `limit` steps. Also gives their number.
-pub(super) fn check(schema: &Schema, value: &Value, limit: u64) -> (Result<(), Misfit>, u64) {
-    let mut run = Run {
+pub(super) fn check(
+    schema: &CompiledSchema,
+    value: &Value,
+    limit: u64,
+) -> (Result<(), Misfit>, u64) {
+    let mut run = CheckRun {
         schema,
         steps: Steps::new(limit),
         levels: 0,
@@ -30,8 +34,8 @@ pub(super) fn check(schema: &Schema, value: &Value, limit: u64) -> (Result<(), M
         path: Vec::new(),
     };
     let result = run.apply(schema.root, value, None).map_err(|stop| match stop {
-        Stop::TooMuch => Misfit::TooMuch,
-        Stop::Invalid => {
+        CheckStop::TooMuch => Misfit::TooMuch,
+        CheckStop::Invalid => {
             let path = run.path.iter().rev().fold(String::new(), |path, name| {
                 path + "/" + &name.replace('~', "~0").replace('/', "~1")
             });
@@ -41,8 +45,8 @@ pub(super) fn check(schema: &Schema, value: &Value, limit: u64) -> (Result<(), M
     (result, limit - run.steps.left())
 }
 
-struct Run<'s> {
-    schema: &'s Schema,
+struct CheckRun<'s> {
+    schema: &'s CompiledSchema,
     steps: Steps,
     levels: usize,
     /// The resources that led to the present node, outermost first.
@@ -56,18 +60,18 @@ struct Run<'s> {
 
 /// Why the check ended before the end of the value.
 #[derive(Debug, PartialEq, Eq)]
-enum Stop {
+enum CheckStop {
     Invalid,
     TooMuch,
 }
 
-impl From<OutOfSteps> for Stop {
+impl From<OutOfSteps> for CheckStop {
     fn from(_: OutOfSteps) -> Self {
         Self::TooMuch
     }
 }
 
-type Checked = Result<(), Stop>;
+type Checked = Result<(), CheckStop>;
 
 /// Which members or elements of a value some keyword has looked at; collected only where a
 /// keyword asks for it.
@@ -110,13 +114,13 @@ fn mark(evaluated: &mut Option<&mut Evaluated>, at: usize) {
     }
 }
 
-impl<'s> Run<'s> {
+impl<'s> CheckRun<'s> {
     /// Holds a value against a node. Recursion ends at `LEVELS`.
     fn apply(&mut self, id: NodeId, value: &Value, outer: Option<&mut Evaluated>) -> Checked {
         let Some(node) = self.schema.nodes.get(id) else { return Ok(()) };
         self.steps.take(1)?;
         if self.levels == LEVELS {
-            return Err(Stop::TooMuch);
+            return Err(CheckStop::TooMuch);
         }
         self.levels += 1;
         let entered = self.scope.last() != Some(&node.resource);
@@ -215,7 +219,7 @@ impl<'s> Run<'s> {
         if self.quiet == 0 {
             self.what = what();
         }
-        Err(Stop::Invalid)
+        Err(CheckStop::Invalid)
     }
 
     /// Whether a value fits a node, where both answers are possible.
@@ -224,14 +228,14 @@ impl<'s> Run<'s> {
         node: NodeId,
         value: &Value,
         evaluated: Option<&mut Evaluated>,
-    ) -> Result<bool, Stop> {
+    ) -> Result<bool, CheckStop> {
         self.quiet += 1;
         let result = self.branch(node, value, evaluated);
         self.quiet -= 1;
         match result {
             Ok(()) => Ok(true),
-            Err(Stop::Invalid) => Ok(false),
-            Err(Stop::TooMuch) => Err(Stop::TooMuch),
+            Err(CheckStop::Invalid) => Ok(false),
+            Err(CheckStop::TooMuch) => Err(CheckStop::TooMuch),
         }
     }
 
@@ -341,7 +345,7 @@ impl<'s> Run<'s> {
     }
 
     /// The node with the anchor in the outermost resource that has one.
-    fn dynamic(&mut self, anchor: usize, fallback: NodeId) -> Result<NodeId, Stop> {
+    fn dynamic(&mut self, anchor: usize, fallback: NodeId) -> Result<NodeId, CheckStop> {
         self.steps.take(self.scope.len() as u64)?;
         let Some(anchors) = self.schema.dynamic.get(anchor) else { return Ok(fallback) };
         let outermost = self.scope.iter().find_map(|resource| anchors.get(resource));
@@ -368,7 +372,7 @@ impl<'s> Run<'s> {
 
     fn members(
         &mut self,
-        members: &Members,
+        members: &PropertyKeywords,
         value: &Value,
         mut evaluated: Option<&mut Evaluated>,
     ) -> Checked {
@@ -488,8 +492,8 @@ impl<'s> Run<'s> {
         Ok(())
     }
 
-    fn matches(&mut self, pattern: &Pattern, text: &str) -> Result<bool, Stop> {
+    fn matches(&mut self, pattern: &Pattern, text: &str) -> Result<bool, CheckStop> {
         self.steps.take(text_steps(text).saturating_mul(pattern.weight()))?;
-        pattern.matches(text).ok_or(Stop::TooMuch)
+        pattern.matches(text).ok_or(CheckStop::TooMuch)
     }
 }

@@ -7,13 +7,13 @@ use std::collections::{HashMap, VecDeque};
 use serde_json::{Map, Value};
 
 use super::{
-    Draft, Keyword, Members, Node, NodeId, ResourceId, Schema, Side, Sized, Types,
+    CompiledSchema, Draft, Keyword, Node, NodeId, PropertyKeywords, ResourceId, Side, Sized, Types,
     number::Decimal,
     pattern::{Pattern, Patterns},
     resources::{Holds, Resources, is_only_reference, is_schema},
 };
 
-pub(super) fn compile(schema: &Value, draft: Draft) -> Result<Schema, String> {
+pub(super) fn compile(schema: &Value, draft: Draft) -> Result<CompiledSchema, String> {
     if !is_schema(schema) {
         return Err("it is neither an object nor a boolean".to_owned());
     }
@@ -35,7 +35,7 @@ pub(super) fn compile(schema: &Value, draft: Draft) -> Result<Schema, String> {
         let schemas = schemas.iter();
         schemas.filter_map(|(resource, schema)| Some((*resource, number(schema)?))).collect()
     });
-    Ok(Schema { nodes, root, dynamic: anchors.collect() })
+    Ok(CompiledSchema { nodes, root, dynamic: anchors.collect() })
 }
 
 /// The message of an error with the place of the part that it is about.
@@ -73,7 +73,7 @@ struct Compiler<'a> {
 }
 
 /// The keywords of one schema that are being read.
-struct Reader<'c, 'a> {
+struct KeywordReader<'c, 'a> {
     compiler: &'c mut Compiler<'a>,
     fields: &'a Map<String, Value>,
     draft: Draft,
@@ -98,7 +98,8 @@ impl<'a> Compiler<'a> {
             Value::Object(fields) => {
                 let draft = self.resources.draft(resource);
                 let keywords = Vec::new();
-                let mut reader = Reader { compiler: self, fields, draft, resource, keywords };
+                let mut reader =
+                    KeywordReader { compiler: self, fields, draft, resource, keywords };
                 reader.read()?;
                 node.keywords = reader.keywords;
             }
@@ -118,7 +119,7 @@ fn must_be(keyword: &str, wanted: &str) -> String {
     format!("`{keyword}` must be {wanted}")
 }
 
-impl<'a> Reader<'_, 'a> {
+impl<'a> KeywordReader<'_, 'a> {
     /// Reads all keywords, in the order in which values are checked.
     fn read(&mut self) -> Result<(), String> {
         self.below()?;
@@ -400,7 +401,7 @@ impl<'a> Reader<'_, 'a> {
         let named: HashMap<String, NodeId> = self.named("properties").into_iter().collect();
         let additional = self.schema("additionalProperties");
         if !named.is_empty() || !patterns.is_empty() || additional.is_some() {
-            let members = Members { named, patterns, additional };
+            let members = PropertyKeywords { named, patterns, additional };
             self.keywords.push(Keyword::Members(Box::new(members)));
         }
         let names = self.schema("propertyNames");

@@ -51,7 +51,7 @@ impl Draft {
 
 /// A compiled schema.
 #[derive(Debug)]
-pub(in crate::controls) struct Schema {
+pub(in crate::controls) struct CompiledSchema {
     nodes: Vec<Node>,
     root: NodeId,
     /// For each name of dynamic anchors, the nodes that have it, by resource.
@@ -108,7 +108,7 @@ enum Keyword {
     /// Names that a member asks for.
     DependentRequired(Vec<(String, Vec<String>)>),
     DependentSchemas(Vec<(String, NodeId)>),
-    Members(Box<Members>),
+    Members(Box<PropertyKeywords>),
     PropertyNames(NodeId),
     Elements {
         prefix: Vec<NodeId>,
@@ -141,7 +141,7 @@ enum Keyword {
 }
 
 #[derive(Debug, Default)]
-struct Members {
+struct PropertyKeywords {
     named: HashMap<String, NodeId>,
     patterns: Vec<(Pattern, NodeId)>,
     additional: Option<NodeId>,
@@ -196,7 +196,7 @@ impl Types {
     }
 }
 
-impl Schema {
+impl CompiledSchema {
     /// Compiles a schema. `draft` counts where the schema does not name one.
     ///
     /// # Errors

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn multiples_are_those_of_the_decimals_as_written() {
+    fn multiple_of_is_exact_for_decimals() {
         for (value, divisor, want) in [
             ("0.3", "0.1", true),
             ("19.99", "0.01", true),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_ordered_whatever_their_form() {
+    fn numbers_are_compared_by_value() {
         let ordered = [
             "-1e300",
             "-9223372036854775808",

@@ -123,7 +123,7 @@ fn places(pattern: &str) -> u64 {
 
 /// Where in a class of characters the next character is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
+enum ClassPosition {
     Outside,
     /// Nothing before it can be the start of a range.
     Fresh,
@@ -132,7 +132,7 @@ enum Class {
     InRange,
 }
 
-impl Class {
+impl ClassPosition {
     /// After a character in a class.
     fn next(self) -> Self {
         match self {
@@ -147,31 +147,31 @@ impl Class {
 fn translated(source: &str) -> String {
     let mut out = String::with_capacity(source.len() + 16);
     let mut rest = source;
-    let mut class = Class::Outside;
+    let mut class = ClassPosition::Outside;
     while let Some(c) = rest.chars().next() {
         let tail = rest.get(c.len_utf8()..).unwrap_or_default();
         rest = match (c, class) {
             ('\\', _) => escape(tail, &mut class, &mut out),
-            ('[', Class::Outside) => class_start(tail, &mut class, &mut out),
-            ('.', Class::Outside) => {
+            ('[', ClassPosition::Outside) => class_start(tail, &mut class, &mut out),
+            ('.', ClassPosition::Outside) => {
                 out.push_str(r"[^\n\r\u{2028}\u{2029}]");
                 tail
             }
-            ('{', Class::Outside) if !is_quantifier(tail) => {
+            ('{', ClassPosition::Outside) if !is_quantifier(tail) => {
                 out.push_str(r"\{");
                 tail
             }
-            (_, Class::Outside) => {
+            (_, ClassPosition::Outside) => {
                 out.push(c);
                 tail
             }
             (']', _) => {
-                class = Class::Outside;
+                class = ClassPosition::Outside;
                 out.push(']');
                 tail
             }
-            ('-', Class::AfterCharacter) if !tail.starts_with(']') => {
-                class = Class::InRange;
+            ('-', ClassPosition::AfterCharacter) if !tail.starts_with(']') => {
+                class = ClassPosition::InRange;
                 out.push('-');
                 tail
             }
@@ -192,7 +192,7 @@ fn translated(source: &str) -> String {
 }
 
 /// The start of a class, whose bracket has been read.
-fn class_start<'a>(tail: &'a str, class: &mut Class, out: &mut String) -> &'a str {
+fn class_start<'a>(tail: &'a str, class: &mut ClassPosition, out: &mut String) -> &'a str {
     // Everything and nothing.
     if let Some(tail) = tail.strip_prefix("^]") {
         out.push_str(r"[\s\S]");
@@ -202,7 +202,7 @@ fn class_start<'a>(tail: &'a str, class: &mut Class, out: &mut String) -> &'a st
         out.push_str(r"[^\s\S]");
         return tail;
     }
-    *class = Class::Fresh;
+    *class = ClassPosition::Fresh;
     out.push('[');
     match tail.strip_prefix('^') {
         Some(tail) => {
@@ -222,8 +222,8 @@ fn is_quantifier(tail: &str) -> bool {
 }
 
 /// An escape, whose backslash has been read. Gives what is behind it.
-fn escape<'a>(tail: &'a str, class: &mut Class, out: &mut String) -> &'a str {
-    let in_class = *class != Class::Outside;
+fn escape<'a>(tail: &'a str, class: &mut ClassPosition, out: &mut String) -> &'a str {
+    let in_class = *class != ClassPosition::Outside;
     let Some(c) = tail.chars().next() else {
         out.push('\\');
         return tail;
@@ -231,7 +231,7 @@ fn escape<'a>(tail: &'a str, class: &mut Class, out: &mut String) -> &'a str {
     let rest = tail.get(c.len_utf8()..).unwrap_or_default();
     *class = match c {
         // Whole classes, which cannot start a range.
-        'd' | 'D' | 'w' | 'W' | 's' | 'S' | 'p' | 'P' if in_class => Class::Fresh,
+        'd' | 'D' | 'w' | 'W' | 's' | 'S' | 'p' | 'P' if in_class => ClassPosition::Fresh,
         _ => class.next(),
     };
     let set = |out: &mut String, inside: &str| {

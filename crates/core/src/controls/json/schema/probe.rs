@@ -1,10 +1,10 @@
 //! The validator by itself, for the suites in `interop`.
 
-use super::{Draft, Misfit, Schema};
+use super::{CompiledSchema, Draft, Misfit};
 
 /// A compiled schema. Not part of the API of this crate.
 #[derive(Debug)]
-pub struct JsonSchema(Schema);
+pub struct JsonSchema(CompiledSchema);
 
 impl JsonSchema {
     /// Compiles a schema; `dialect` is its `$schema` if it has none.
@@ -14,7 +14,7 @@ impl JsonSchema {
     pub fn compile(schema: &str, dialect: &str) -> Result<Self, String> {
         let draft = Draft::named(dialect).ok_or("the dialect is unknown")?;
         let schema = serde_json::from_str(schema).map_err(|error| error.to_string())?;
-        Schema::compile(&schema, draft).map(Self)
+        CompiledSchema::compile(&schema, draft).map(Self)
     }
 
     /// Checks JSON against the schema.

@@ -12,7 +12,7 @@ const URI_BYTES: usize = 2 << 10;
 
 /// A part of the document with a URI of its own.
 #[derive(Debug)]
-pub(super) struct Resource<'a> {
+pub(super) struct SchemaResource<'a> {
     uri: String,
     root: &'a Value,
     pub(super) draft: Draft,
@@ -22,7 +22,7 @@ pub(super) struct Resource<'a> {
 /// All schemas of a document, as far as they have been found.
 #[derive(Debug)]
 pub(super) struct Resources<'a> {
-    all: Vec<Resource<'a>>,
+    all: Vec<SchemaResource<'a>>,
     by_uri: HashMap<String, ResourceId>,
     /// The resource of each schema.
     places: HashMap<*const Value, ResourceId>,
@@ -97,7 +97,8 @@ pub(super) fn is_only_reference(fields: &Map<String, Value>, draft: Draft) -> bo
 impl<'a> Resources<'a> {
     pub(super) fn of(schema: &'a Value, draft: Draft) -> Result<Self, String> {
         let draft = draft_of(schema, draft)?;
-        let root = Resource { uri: String::new(), root: schema, draft, anchors: HashMap::new() };
+        let root =
+            SchemaResource { uri: String::new(), root: schema, draft, anchors: HashMap::new() };
         let mut resources = Self {
             all: vec![root],
             by_uri: HashMap::from([(String::new(), 0)]),
@@ -168,7 +169,7 @@ impl<'a> Resources<'a> {
             } else {
                 resource = self.all.len();
                 let anchors = HashMap::new();
-                self.all.push(Resource { uri: uri.clone(), root: schema, draft, anchors });
+                self.all.push(SchemaResource { uri: uri.clone(), root: schema, draft, anchors });
             }
             if let Entry::Vacant(slot) = self.by_uri.entry(uri) {
                 slot.insert(resource);

@@ -2,7 +2,7 @@
 
 /// The parts of a URI reference without its fragment.
 #[derive(Clone, Copy)]
-struct Parts<'a> {
+struct UriParts<'a> {
     scheme: Option<&'a str>,
     authority: Option<&'a str>,
     path: &'a str,
@@ -20,12 +20,12 @@ pub(super) fn resolve(base: &str, reference: &str) -> String {
     }
     let scheme = base.scheme;
     if target.authority.is_some() {
-        return join(Parts { scheme, ..target }, &without_dots(target.path));
+        return join(UriParts { scheme, ..target }, &without_dots(target.path));
     }
-    let here = Parts { scheme, authority: base.authority, ..target };
+    let here = UriParts { scheme, authority: base.authority, ..target };
     if target.path.is_empty() {
         let query = target.query.or(base.query);
-        return join(Parts { query, ..here }, base.path);
+        return join(UriParts { query, ..here }, base.path);
     }
     if target.path.starts_with('/') {
         return join(here, &without_dots(target.path));
@@ -38,7 +38,7 @@ pub(super) fn resolve(base: &str, reference: &str) -> String {
     join(here, &without_dots(&format!("{folder}{}", target.path)))
 }
 
-fn parts(uri: &str) -> Parts<'_> {
+fn parts(uri: &str) -> UriParts<'_> {
     let is_scheme = |name: &str| {
         name.starts_with(|c: char| c.is_ascii_alphabetic())
             && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
@@ -58,10 +58,10 @@ fn parts(uri: &str) -> Parts<'_> {
         }
         None => (None, rest),
     };
-    Parts { scheme, authority, path, query }
+    UriParts { scheme, authority, path, query }
 }
 
-fn join(parts: Parts<'_>, path: &str) -> String {
+fn join(parts: UriParts<'_>, path: &str) -> String {
     let mut uri = String::new();
     if let Some(scheme) = parts.scheme {
         uri.extend([scheme, ":"]);
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_resolve_as_the_rfc_says() {
+    fn references_resolve_as_in_rfc_3986() {
         // The examples of RFC 3986, 5.4.
         let base = "http://a/b/c/d;p?q";
         for (reference, want) in [

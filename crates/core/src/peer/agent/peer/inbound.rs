@@ -29,7 +29,9 @@ use crate::{
         exec::{self, ClientCall, Verdict},
         query,
     },
-    peer::{Clocks, Failure, PeerCall, PeerEvent, PeerOutput, RunTokens, TurnView, classify},
+    peer::{
+        PeerCall, PeerEvent, PeerFailure, PeerOutput, RunTokens, TurnClocks, TurnView, classify,
+    },
 };
 
 /// `interaction_query` in `AgentServerMessage`.
@@ -40,7 +42,7 @@ impl AgentPeer {
         &mut self,
         bytes: &Bytes,
         turn: &TurnView<'_>,
-        clocks: &Clocks,
+        clocks: &TurnClocks,
         now: Millis,
     ) {
         if !std::mem::replace(&mut self.stream.started, true) {
@@ -97,7 +99,7 @@ impl AgentPeer {
         &mut self,
         update: InteractionUpdate,
         turn: &TurnView<'_>,
-        clocks: &Clocks,
+        clocks: &TurnClocks,
         now: Millis,
     ) {
         let Some(update) = update.message else {
@@ -360,7 +362,7 @@ impl AgentPeer {
         match error {
             None => self.event(PeerEvent::Ended(FinishReason::Stop)),
             Some(error) => {
-                let Failure { error, remedy } = classify::connect_error(error);
+                let PeerFailure { error, remedy } = classify::connect_error(error);
                 self.give_up(error, remedy);
             }
         }

@@ -29,8 +29,8 @@ use crate::{
     error::{ErrorCode, TurnError},
     model::{FinishReason, Item, Millis, ToolCall, ToolContent, ToolResult, TurnRequest},
     peer::{
-        Clocks, Drift, DriftReport, Failure, Leave, LinkError, Peer, PeerEvent, PeerOutput, Remedy,
-        Shown, TurnView, classify,
+        Drift, DriftReport, LinkError, LinkRelease, Peer, PeerEvent, PeerFailure, PeerOutput,
+        Remedy, Shown, TurnClocks, TurnView, classify,
         conversation::{NO_RESULT, said},
     },
 };
@@ -127,7 +127,7 @@ impl Peer for AgentPeer {
         AgentOpen { prefer_h1: self.prefer_h1, allowed_tools: self.spec.allowed_tools() }
     }
 
-    fn on_opened(&mut self, clocks: &Clocks, now: Millis) {
+    fn on_opened(&mut self, clocks: &TurnClocks, now: Millis) {
         let checkpoint = match self.purpose {
             Purpose::Start => None,
             Purpose::Resume => self.checkpoint.as_ref().map(|checkpoint| &checkpoint.bytes[..]),
@@ -147,22 +147,22 @@ impl Peer for AgentPeer {
         self.stream.decoder.push(bytes);
     }
 
-    fn on_lost(&mut self, error: Option<&LinkError>) -> Option<Failure> {
+    fn on_lost(&mut self, error: Option<&LinkError>) -> Option<PeerFailure> {
         self.stream.over = true;
         let Some(error) = error else {
-            return self.stream.ended_until.is_none().then(Failure::cut_short);
+            return self.stream.ended_until.is_none().then(PeerFailure::cut_short);
         };
         self.prefer_h1 |= error.is_internal_reset();
         self.stream.ended_until.is_none().then(|| classify::link_error(error))
     }
 
-    fn leave(&mut self, how: Leave, out: &mut Vec<Bytes>) -> bool {
+    fn leave(&mut self, how: LinkRelease, out: &mut Vec<Bytes>) -> bool {
         let over = self.stream.over;
         let rest = std::mem::take(&mut self.output);
         match how {
-            Leave::Answered | Leave::Replaced => return true,
-            Leave::Finished | Leave::Working if over => return false,
-            Leave::Finished | Leave::Working => {}
+            LinkRelease::Answered | LinkRelease::Replaced => return true,
+            LinkRelease::Finished | LinkRelease::Working if over => return false,
+            LinkRelease::Finished | LinkRelease::Working => {}
         }
         // What the backend asked for before it is told to stop was answered.
         out.extend(rest.into_iter().filter_map(|output| match output {
@@ -179,7 +179,7 @@ impl Peer for AgentPeer {
 
     // === what it says ===
 
-    fn poll(&mut self, turn: &TurnView<'_>, clocks: &Clocks, now: Millis) -> Option<Output> {
+    fn poll(&mut self, turn: &TurnView<'_>, clocks: &TurnClocks, now: Millis) -> Option<Output> {
         loop {
             if let Some(output) = self.output.pop_front() {
                 return Some(output);
@@ -196,7 +196,7 @@ impl Peer for AgentPeer {
         }
     }
 
-    fn deadline(&self, turn: &TurnView<'_>, clocks: &Clocks) -> Option<Millis> {
+    fn deadline(&self, turn: &TurnView<'_>, clocks: &TurnClocks) -> Option<Millis> {
         let stream = &self.stream;
         let silence = stream.reading.then(|| {
             let frame = stream.last_frame + clocks.no_frame;
@@ -210,7 +210,7 @@ impl Peer for AgentPeer {
         [silence, quiet, ended, stream.next_heartbeat].into_iter().flatten().min()
     }
 
-    fn on_timeout(&mut self, turn: &TurnView<'_>, clocks: &Clocks, now: Millis) {
+    fn on_timeout(&mut self, turn: &TurnView<'_>, clocks: &TurnClocks, now: Millis) {
         let due = |at: Option<Millis>| at.is_some_and(|at| now >= at);
         if due(self.stream.next_heartbeat) {
             self.stream.next_heartbeat = Some(now + clocks.heartbeat);
@@ -341,7 +341,7 @@ impl Peer for AgentPeer {
         request: &TurnRequest,
         new: usize,
         calls: Vec<ToolCall>,
-        clocks: &Clocks,
+        clocks: &TurnClocks,
         now: Millis,
     ) {
         self.shown = Shown::All;
@@ -467,7 +467,7 @@ impl AgentPeer {
     /// The run has failed. Only a lost transport is a reason to avoid HTTP/2.
     fn give_up(&mut self, error: TurnError, remedy: Remedy) {
         self.prefer_h1 = false;
-        self.event(PeerEvent::Failed(Box::new(Failure { error, remedy })));
+        self.event(PeerEvent::Failed(Box::new(PeerFailure { error, remedy })));
     }
 
     /// An answer came, it was stored, and since then only heartbeats, with nothing

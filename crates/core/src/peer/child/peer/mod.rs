@@ -9,26 +9,27 @@ use std::{collections::VecDeque, sync::Arc};
 
 use bytes::Bytes;
 
-use self::run::Run;
+use self::run::SpeakerRun;
 use super::{
-    Ask, FromChild, Heard, HostedCall, HostedResult, Ready, Speaker, Start, ToChild,
+    ChildEvent, ChildRequest, ChildStart, FromChild, HostedCall, HostedResult, Ready, Speaker,
+    ToChild,
     cap::cap,
-    prompt::{self, Rules, Telling},
+    prompt::{self, PromptLimits, PromptScope},
 };
 use crate::{
     error::{ErrorCode, TurnError},
     history,
     model::{Millis, Tool, ToolCall, ToolContent, ToolResult, TurnRequest},
     peer::{
-        Clocks, DriftReport, Failure, InMessage, Kept, Leave, LinkError, OutMessage, Peer,
-        PeerCall, PeerEvent, PeerOutput, Remedy, Shown, TurnView, classify,
+        DriftReport, InMessage, LinkError, LinkRelease, OutMessage, Peer, PeerCall, PeerEvent,
+        PeerFailure, PeerOutput, Remedy, Shown, StoredState, TurnClocks, TurnView, classify,
         conversation::{NO_RESULT, offered, said},
     },
 };
 
 /// What a turn needs besides the client's request.
 #[derive(Debug)]
-pub struct Plan {
+pub struct ChildPlan {
     /// Makes the speaker of each run.
     pub speaker: fn() -> Box<dyn Speaker>,
     /// The model as the child spells it.
@@ -39,10 +40,10 @@ pub struct Plan {
     /// So much text of one result is sent.
     pub result_bytes: usize,
     /// Continue from here instead of sending the history again.
-    pub kept: Option<Kept>,
+    pub kept: Option<StoredState>,
 }
 
-type Output = PeerOutput<ToChild, u64>;
+type ChildPeerOutput = PeerOutput<ToChild, u64>;
 
 #[derive(Debug)]
 pub struct ChildPeer {
@@ -50,11 +51,11 @@ pub struct ChildPeer {
     model: String,
     conversation_id: String,
     workspace: Option<String>,
-    rules: Rules,
-    run: Option<Box<Run>>,
-    output: VecDeque<Output>,
+    rules: PromptLimits,
+    run: Option<Box<SpeakerRun>>,
+    output: VecDeque<ChildPeerOutput>,
     /// What a run that begins now is told.
-    telling: Telling,
+    telling: PromptScope,
     /// The child's name for the conversation.
     name: Option<String>,
     shown: Shown,
@@ -69,29 +70,29 @@ pub struct ChildPeer {
 }
 
 impl Peer for ChildPeer {
-    type Plan = Plan;
-    type Open = Box<Start>;
+    type Plan = ChildPlan;
+    type Open = Box<ChildStart>;
     type Out = ToChild;
     type In = FromChild;
     /// The number of a hosted call.
     type Call = u64;
 
-    fn new(request: &TurnRequest, plan: Plan) -> Self {
-        let Plan { speaker, model, conversation_id, images, result_bytes, kept } = plan;
+    fn new(request: &TurnRequest, plan: ChildPlan) -> Self {
+        let ChildPlan { speaker, model, conversation_id, images, result_bytes, kept } = plan;
         let known = kept.and_then(|kept| Some((name::read(&kept.checkpoint)?, kept)));
-        let telling = known.map(|(name, kept)| Telling {
+        let telling = known.map(|(name, kept)| PromptScope {
             resume: Some(name),
             covers: kept.covers,
             calls: kept.calls,
             new_setup: kept.new_setup,
-            ..Telling::default()
+            ..PromptScope::default()
         });
         Self {
             speaker,
             model,
             conversation_id,
             workspace: request.hints.workspace.clone(),
-            rules: Rules { result_bytes, images },
+            rules: PromptLimits { result_bytes, images },
             run: None,
             output: VecDeque::new(),
             telling: telling.unwrap_or_default(),
@@ -106,9 +107,9 @@ impl Peer for ChildPeer {
 
     // === the link ===
 
-    fn open(&mut self) -> Box<Start> {
+    fn open(&mut self) -> Box<ChildStart> {
         self.name.clone_from(&self.telling.resume);
-        Box::new(Start {
+        Box::new(ChildStart {
             model: self.model.clone(),
             conversation: self.conversation_id.clone(),
             resume: self.telling.resume.clone(),
@@ -117,9 +118,9 @@ impl Peer for ChildPeer {
         })
     }
 
-    fn on_opened(&mut self, _: &Clocks, now: Millis) {
+    fn on_opened(&mut self, _: &TurnClocks, now: Millis) {
         self.output.clear();
-        self.run = Some(Box::new(Run::new((self.speaker)(), now)));
+        self.run = Some(Box::new(SpeakerRun::new((self.speaker)(), now)));
     }
 
     fn on_message(&mut self, message: FromChild, now: Millis) {
@@ -129,30 +130,30 @@ impl Peer for ChildPeer {
         }
     }
 
-    fn on_lost(&mut self, error: Option<&LinkError>) -> Option<Failure> {
+    fn on_lost(&mut self, error: Option<&LinkError>) -> Option<PeerFailure> {
         Some(error.map_or_else(gone, from_link))
     }
 
-    fn leave(&mut self, how: Leave, out: &mut Vec<ToChild>) -> bool {
+    fn leave(&mut self, how: LinkRelease, out: &mut Vec<ToChild>) -> bool {
         let Some(mut run) = self.run.take() else { return true };
         // Results that were sent before are part of what the child was told.
         out.extend(self.output.drain(..).filter_map(|output| match output {
             PeerOutput::Send(message) => Some(message),
             PeerOutput::Event(_) => None,
         }));
-        if how == Leave::Working {
+        if how == LinkRelease::Working {
             run.speaker.cancel();
         }
-        if how != Leave::Replaced {
+        if how != LinkRelease::Replaced {
             out.extend(std::iter::from_fn(|| run.speaker.poll_send()));
         }
         self.unknown += run.speaker.unknown();
         match how {
-            Leave::Finished | Leave::Answered => {
+            LinkRelease::Finished | LinkRelease::Answered => {
                 out.push(ToChild::Release);
                 false
             }
-            Leave::Working | Leave::Replaced => true,
+            LinkRelease::Working | LinkRelease::Replaced => true,
         }
     }
 
@@ -162,7 +163,7 @@ impl Peer for ChildPeer {
 
     // === what it says ===
 
-    fn poll(&mut self, turn: &TurnView<'_>, _: &Clocks, _: Millis) -> Option<Output> {
+    fn poll(&mut self, turn: &TurnView<'_>, _: &TurnClocks, _: Millis) -> Option<ChildPeerOutput> {
         loop {
             if let Some(output) = self.output.pop_front() {
                 return Some(output);
@@ -185,7 +186,7 @@ impl Peer for ChildPeer {
         }
     }
 
-    fn deadline(&self, turn: &TurnView<'_>, clocks: &Clocks) -> Option<Millis> {
+    fn deadline(&self, turn: &TurnView<'_>, clocks: &TurnClocks) -> Option<Millis> {
         // A child that waits for results says nothing.
         let run = self.run.as_ref().filter(|run| run.reading && !turn.parked)?;
         // One that never said a word does not run; one that did may think for a while.
@@ -193,17 +194,17 @@ impl Peer for ChildPeer {
         Some(run.last_heard + patience)
     }
 
-    fn on_timeout(&mut self, turn: &TurnView<'_>, clocks: &Clocks, now: Millis) {
+    fn on_timeout(&mut self, turn: &TurnView<'_>, clocks: &TurnClocks, now: Millis) {
         if self.deadline(turn, clocks).is_none_or(|due| now < due) {
             return;
         }
         let failure = if self.heard() {
             let text = "Cursor's CLI sent nothing for longer than `clocks.heartbeats_only` allows.";
-            Failure { error: TurnError::new(ErrorCode::Timeout, text), remedy: Remedy::None }
+            PeerFailure { error: TurnError::new(ErrorCode::Timeout, text), remedy: Remedy::None }
         } else {
             let text = format!("Cursor's CLI sent nothing for {} s.", clocks.no_frame.as_secs());
             let error = TurnError::new(ErrorCode::Timeout, text).unreachable();
-            Failure { error, remedy: Remedy::Retry }
+            PeerFailure { error, remedy: Remedy::Retry }
         };
         self.event(PeerEvent::Failed(Box::new(failure)));
     }
@@ -230,12 +231,12 @@ impl Peer for ChildPeer {
     }
 
     fn rebuild(&mut self, _: Option<String>, _: &TurnView<'_>) {
-        self.telling = Telling { resume: None, covers: 0, ..std::mem::take(&mut self.telling) };
+        self.telling = PromptScope { resume: None, covers: 0, ..std::mem::take(&mut self.telling) };
     }
 
     fn ask_more(&mut self, text: &str, answered: Option<&str>, turn: &TurnView<'_>) {
         let resume = self.name.clone();
-        self.telling = Telling {
+        self.telling = PromptScope {
             covers: turn.request.map_or(0, |request| request.items.len()),
             calls: match resume {
                 // It knows them by now.
@@ -257,7 +258,7 @@ impl Peer for ChildPeer {
         request: &TurnRequest,
         new: usize,
         calls: Vec<ToolCall>,
-        _: &Clocks,
+        _: &TurnClocks,
         now: Millis,
     ) {
         self.shown = Shown::All;
@@ -266,7 +267,7 @@ impl Peer for ChildPeer {
         self.named = request.hints.session.is_some();
         let calls = if self.bare { calls } else { Vec::new() };
         let resume = self.name.clone().filter(|_| self.bare);
-        self.telling = Telling { resume, calls, ..Telling::default() };
+        self.telling = PromptScope { resume, calls, ..PromptScope::default() };
         if let Some(run) = &mut self.run {
             run.last_heard = now;
         }
@@ -354,7 +355,7 @@ impl ChildPeer {
     /// The child is there: it is told what it is there for.
     fn begin_run(&mut self, ready: &Ready, request: Option<&TurnRequest>) {
         let (Some(run), Some(request)) = (&mut self.run, request) else { return };
-        let ask = Ask {
+        let ask = ChildRequest {
             prompt: prompt::write(request, &self.telling, self.rules),
             model: self.model.clone(),
             resume: self.telling.resume.clone(),
@@ -385,26 +386,26 @@ impl ChildPeer {
         })));
     }
 
-    fn on_heard(&mut self, heard: Heard) {
+    fn on_heard(&mut self, heard: ChildEvent) {
         match heard {
-            Heard::Session(name) => self.name = Some(name),
-            Heard::Text(text) => {
+            ChildEvent::Session(name) => self.name = Some(name),
+            ChildEvent::Text(text) => {
                 self.event(PeerEvent::Started);
                 self.event(PeerEvent::Text(text));
             }
-            Heard::Thought(text) => {
+            ChildEvent::Thought(text) => {
                 self.event(PeerEvent::Started);
                 self.event(PeerEvent::Reasoning(text));
             }
-            Heard::Did(line) => {
+            ChildEvent::Did(line) => {
                 self.event(PeerEvent::Started);
                 self.event(PeerEvent::Did(line));
             }
-            Heard::Announced => self.event(PeerEvent::CallExpected),
-            Heard::Usage(usage) => self.event(PeerEvent::RunTokens(usage.into())),
-            Heard::Alive => {}
-            Heard::Ended(reason) => self.event(PeerEvent::Ended(reason)),
-            Heard::Failed(failure) => self.event(PeerEvent::Failed(Box::new(failure))),
+            ChildEvent::Announced => self.event(PeerEvent::CallExpected),
+            ChildEvent::Usage(usage) => self.event(PeerEvent::RunTokens(usage.into())),
+            ChildEvent::Alive => {}
+            ChildEvent::Ended(reason) => self.event(PeerEvent::Ended(reason)),
+            ChildEvent::Failed(failure) => self.event(PeerEvent::Failed(Box::new(failure))),
         }
     }
 }
@@ -429,22 +430,22 @@ impl InMessage for FromChild {
     }
 }
 
-fn gone() -> Failure {
+fn gone() -> PeerFailure {
     from_link(&LinkError::Reset("its process exited".to_owned()))
 }
 
 /// The failure behind a lost link to a child.
-fn from_link(error: &LinkError) -> Failure {
+fn from_link(error: &LinkError) -> PeerFailure {
     match error {
         LinkError::Reset(why) => {
             let text = format!("Cursor's CLI stopped before the answer was complete: {why}.");
             let error = TurnError::new(ErrorCode::UpstreamClosed, text);
-            Failure { error, remedy: Remedy::Retry }
+            PeerFailure { error, remedy: Remedy::Retry }
         }
         error => {
-            let Failure { error, remedy } = classify::link_error(error);
+            let PeerFailure { error, remedy } = classify::link_error(error);
             let passing = matches!(remedy, Remedy::Retry | Remedy::Resume);
-            Failure { error, remedy: if passing { Remedy::Retry } else { Remedy::None } }
+            PeerFailure { error, remedy: if passing { Remedy::Retry } else { Remedy::None } }
         }
     }
 }

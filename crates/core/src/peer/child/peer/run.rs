@@ -8,7 +8,7 @@ use crate::{
 };
 
 #[derive(Debug)]
-pub(super) struct Run {
+pub(super) struct SpeakerRun {
     pub(super) speaker: Box<dyn Speaker>,
     /// What came from the child and was not looked at yet.
     pub(super) inbox: VecDeque<FromChild>,
@@ -21,7 +21,7 @@ pub(super) struct Run {
     pub(super) exited: bool,
 }
 
-impl Run {
+impl SpeakerRun {
     /// A child that is being looked after from now on.
     pub(super) fn new(speaker: Box<dyn Speaker>, now: Millis) -> Self {
         Self {

@@ -16,7 +16,7 @@ use std::{
 use bytes::Bytes;
 use ibeam_core::{
     model::Tool,
-    peer::child::{Exit, FromChild, Ready, Start, ToChild},
+    peer::child::{ChildStart, Exit, FromChild, Ready, ToChild},
 };
 
 use super::*;
@@ -51,10 +51,10 @@ pub(super) fn bench(kind: ChildKind, text: &str, change: impl FnOnce(&mut ChildC
     Bench { driver: ChildDriver::new(config, &tasks), tasks, folders, _base: base }
 }
 
-pub(super) fn start() -> Start {
+pub(super) fn start() -> ChildStart {
     // Each is about a conversation of its own.
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    Start {
+    ChildStart {
         model: "auto".to_owned(),
         conversation: NEXT.fetch_add(1, Ordering::Relaxed).to_string(),
         resume: None,
@@ -68,7 +68,7 @@ pub(super) fn tool() -> Arc<[Tool]> {
 }
 
 impl Bench {
-    pub(super) async fn open(&self, start: Start) -> Result<ChildLink, LinkError> {
+    pub(super) async fn open(&self, start: ChildStart) -> Result<ChildLink, LinkError> {
         let open = Open {
             token: SecretString::default(),
             tokens: None,
@@ -80,7 +80,7 @@ impl Bench {
     }
 
     /// Opens a link, and waits for the child.
-    pub(super) async fn begin(&self, start: Start) -> (ChildLink, Ready) {
+    pub(super) async fn begin(&self, start: ChildStart) -> (ChildLink, Ready) {
         let mut link = self.open(start).await.unwrap();
         let Some(FromChild::Ready(ready)) = next(&mut link).await else { panic!("not ready") };
         (link, ready)

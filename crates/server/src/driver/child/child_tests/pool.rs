@@ -21,8 +21,8 @@ async fn release(mut link: ChildLink) {
     assert!(next(&mut link).await.is_none());
 }
 
-fn resume(session: &str) -> Start {
-    Start { resume: Some(session.to_owned()), ..start() }
+fn resume(session: &str) -> ChildStart {
+    ChildStart { resume: Some(session.to_owned()), ..start() }
 }
 
 #[tokio::test]
@@ -53,17 +53,17 @@ async fn a_process_serves_one_turn_after_another() {
 #[tokio::test]
 async fn other_tools_open_the_conversation_anew() {
     let bench = bench(ChildKind::Acp, SERVER, |_| {});
-    let (mut link, _) = bench.begin(Start { tools: tool(), ..start() }).await;
+    let (mut link, _) = bench.begin(ChildStart { tools: tool(), ..start() }).await;
     ask(&mut link, "one").await;
     release(link).await;
-    let (link, same) = bench.begin(Start { tools: tool(), ..resume("one") }).await;
+    let (link, same) = bench.begin(ChildStart { tools: tool(), ..resume("one") }).await;
     assert_eq!(same.session.as_deref(), Some("one"));
     let host = same.host.unwrap();
     release(link).await;
     let (link, without) = bench.begin(resume("one")).await;
     assert!(without.greeted && without.session.is_none() && without.host.is_none());
     release(link).await;
-    let (_link, anew) = bench.begin(Start { tools: tool(), ..resume("one") }).await;
+    let (_link, anew) = bench.begin(ChildStart { tools: tool(), ..resume("one") }).await;
     assert!(anew.session.is_none());
     assert_ne!(anew.host.unwrap().url, host.url);
 }
@@ -141,7 +141,7 @@ async fn one_with_another_folder_makes_room() {
     release(link).await;
     let user = tempfile::tempdir().unwrap();
     let workspace = Some(user.path().to_str().unwrap().to_owned());
-    let (mut link, ready) = bench.begin(Start { workspace, ..start() }).await;
+    let (mut link, ready) = bench.begin(ChildStart { workspace, ..start() }).await;
     assert!(!ready.greeted);
     assert_ne!(ask(&mut link, "who").await, pid);
 }

@@ -35,7 +35,7 @@ async fn a_run_is_carried_both_ways() {
 #[tokio::test]
 async fn hosted_tools_are_told_to_the_child() {
     let bench = bench(ChildKind::Cli, "cat .cursor/mcp.json; echo; echo \"$@\"", |_| {});
-    let (mut link, ready) = bench.begin(Start { tools: tool(), ..start() }).await;
+    let (mut link, ready) = bench.begin(ChildStart { tools: tool(), ..start() }).await;
     let host = ready.host.unwrap();
     let (said, _) = rest(&mut link).await;
     let said = String::from_utf8(said).unwrap();
@@ -56,7 +56,7 @@ async fn hosted_tools_are_told_to_the_child() {
 async fn one_that_ignores_its_tools_is_told_of() {
     for (tools, code, want) in [(Arc::default(), 0, false), (tool(), 1, false), (tool(), 0, true)] {
         let bench = bench(ChildKind::Cli, &format!("exit {code}"), |_| {});
-        let (mut link, _) = bench.begin(Start { tools, ..start() }).await;
+        let (mut link, _) = bench.begin(ChildStart { tools, ..start() }).await;
         rest(&mut link).await;
         assert_eq!(bench.driver.kit.warned.load(Ordering::Relaxed), want);
     }
@@ -216,7 +216,7 @@ async fn a_user_folder_is_only_given_beside() {
     let path = user.path().to_str().unwrap().to_owned();
     let bench = bench(ChildKind::Cli, "pwd; echo \"$@\"", |_| {});
     let (mut link, ready) =
-        bench.begin(Start { workspace: Some(path.clone()), tools: tool(), ..start() }).await;
+        bench.begin(ChildStart { workspace: Some(path.clone()), tools: tool(), ..start() }).await;
     let (said, _) = rest(&mut link).await;
     let said = String::from_utf8(said).unwrap();
     assert!(said.starts_with(&ready.workspace), "{said}");

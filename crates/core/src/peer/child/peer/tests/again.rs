@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn an_answer_is_asked_for_again_in_the_same_conversation() {
+fn repair_request_continues_the_conversation() {
     let mut bench = Bench::open(&[]);
     bench.says("session s1\ntext no json\nend");
     assert!(bench.turn.ask_again("Only JSON."));
@@ -17,7 +17,7 @@ fn an_answer_is_asked_for_again_in_the_same_conversation() {
 }
 
 #[test]
-fn without_a_name_everything_is_told() {
+fn repair_request_without_a_session_has_the_full_history() {
     let mut bench = Bench::open(&[]);
     finish(&mut bench, "no json");
     assert!(bench.turn.ask_again("Only JSON."));
@@ -30,13 +30,13 @@ fn without_a_name_everything_is_told() {
 }
 
 #[test]
-fn a_turn_that_runs_or_waits_is_not_asked_again() {
+fn running_or_parked_turn_cannot_be_asked_again() {
     assert!(!Bench::open(&[]).turn.ask_again("Only JSON."));
     assert!(!parked(&["read"]).turn.ask_again("Only JSON."));
 }
 
 #[test]
-fn an_answer_that_was_shown_otherwise_is_told_anew_by_those_who_can() {
+fn repair_after_a_cut_answer_resends_the_history_if_there_is_one() {
     for (bare, name) in [(true, true), (false, false)] {
         let mut request = request(&[]);
         if !bare {

@@ -7,7 +7,7 @@ fn with(choice: ToolChoice) -> TurnRequest {
 }
 
 #[test]
-fn a_call_that_must_come_is_insisted_on_once() {
+fn required_call_is_requested_once_more() {
     let mut bench = Bench::run(with(ToolChoice::Required), None);
     bench.says("session s1\ntext I would rather talk.\nend");
     assert_eq!(bench.text(), "", "it is held back");
@@ -21,7 +21,7 @@ fn a_call_that_must_come_is_insisted_on_once() {
 }
 
 #[test]
-fn a_call_that_never_comes_is_an_error() {
+fn missing_required_call_is_an_error() {
     let mut bench = Bench::run(with(ToolChoice::Required), None);
     bench.says("text no\nend");
     bench.ready();
@@ -32,7 +32,7 @@ fn a_call_that_never_comes_is_an_error() {
 }
 
 #[test]
-fn text_before_the_call_comes_with_it() {
+fn text_before_a_required_call_is_held_back_until_it() {
     let mut bench = Bench::run(with(ToolChoice::Required), None);
     bench.says("text I look.");
     assert_eq!(bench.text(), "");
@@ -41,7 +41,7 @@ fn text_before_the_call_comes_with_it() {
 }
 
 #[test]
-fn a_named_tool_is_the_only_one() {
+fn only_the_named_tool_is_hosted() {
     let mut bench = Bench::run(with(ToolChoice::Named("write".into())), None);
     let names: Vec<_> = bench.starts()[0].tools.iter().map(|tool| tool.name.clone()).collect();
     assert_eq!(names, ["write"]);
@@ -53,7 +53,7 @@ fn a_named_tool_is_the_only_one() {
 }
 
 #[test]
-fn no_tool_is_hosted_where_none_is_wanted() {
+fn no_tools_are_hosted_for_tool_choice_none() {
     let mut bench = Bench::run(with(ToolChoice::None), None);
     assert!(bench.starts()[0].tools.is_empty());
     assert_eq!(bench.prompts(), ["hi"], "and none is spoken of");

@@ -20,7 +20,7 @@ use crate::{
         ToolChoice, ToolContent, ToolResult, TurnEvent, Usage, UsageSource,
         ids::{CallId, SessionId},
     },
-    peer::child::{Exit, HostedCall, HostedResult, Ready, Start, ToChild},
+    peer::child::{ChildStart, Exit, HostedCall, HostedResult, Ready, ToChild},
     turn::{Command, Settings, Turn, TurnCommand, TurnState},
 };
 
@@ -49,8 +49,8 @@ fn request(tools: &[&str]) -> TurnRequest {
     }
 }
 
-fn plan(kept: Option<Kept>) -> Plan {
-    Plan {
+fn plan(kept: Option<StoredState>) -> ChildPlan {
+    ChildPlan {
         speaker: || Box::<Scripted>::default(),
         model: "auto".into(),
         conversation_id: "conv".into(),
@@ -61,9 +61,9 @@ fn plan(kept: Option<Kept>) -> Plan {
 }
 
 /// A conversation that was kept under this name.
-fn kept(name: &str, covers: usize, calls: Vec<ToolCall>) -> Kept {
+fn kept(name: &str, covers: usize, calls: Vec<ToolCall>) -> StoredState {
     let checkpoint = super::name::write(name);
-    Kept { checkpoint, blobs: Vec::new(), covers, calls, new_setup: false }
+    StoredState { checkpoint, blobs: Vec::new(), covers, calls, new_setup: false }
 }
 
 /// A turn with its clock, and everything it said so far.
@@ -81,13 +81,13 @@ impl Bench {
         Self::run(request(tools), None)
     }
 
-    fn run(request: TurnRequest, kept: Option<Kept>) -> Self {
+    fn run(request: TurnRequest, kept: Option<StoredState>) -> Self {
         let mut bench = Self::closed(request, plan(kept), Settings::default());
         bench.ready();
         bench
     }
 
-    fn closed(request: TurnRequest, plan: Plan, settings: Settings) -> Self {
+    fn closed(request: TurnRequest, plan: ChildPlan, settings: Settings) -> Self {
         let mut bench = Self {
             turn: Turn::new(
                 request,
@@ -210,7 +210,7 @@ impl Bench {
         matches!(self.commands.last(), Some(Command::Close { cancel: true }))
     }
 
-    fn starts(&self) -> Vec<&Start> {
+    fn starts(&self) -> Vec<&ChildStart> {
         let starts = self.commands.iter().filter_map(|command| match command {
             Command::Open(link) => Some(&*link.peer),
             _ => None,

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_chain_of_tools_is_one_run() {
+fn ten_tool_calls_are_one_run() {
     let mut bench = Bench::open(&["read"]);
     let mut items = Vec::new();
     for n in 1..=10_u32 {
@@ -34,7 +34,7 @@ fn each_leg_of_a_run_has_its_own_tokens() {
 }
 
 #[test]
-fn a_leg_that_nobody_counted_counts_what_is_new() {
+fn uncounted_leg_counts_its_new_input() {
     let mut bench = parked(&["read"]);
     bench.turn.note_usage(&Usage { input: 50, output: 9, ..Usage::default() });
     assert!(bench.resume(&["read"], answered(1, "read", "A").into()));
@@ -44,7 +44,7 @@ fn a_leg_that_nobody_counted_counts_what_is_new() {
 }
 
 #[test]
-fn a_missing_result_is_said_and_of_two_the_later_counts() {
+fn missing_result_is_an_error_and_the_later_of_two_counts() {
     let mut bench = parked(&["read", "write"]);
     let [call, early] = answered(1, "read", "early");
     let items = vec![call, Item::ToolCall(made(2, "write")), early, result(1, "late")];
@@ -54,7 +54,7 @@ fn a_missing_result_is_said_and_of_two_the_later_counts() {
 }
 
 #[test]
-fn what_the_user_says_beside_rides_on_the_last_result() {
+fn user_message_is_appended_to_the_last_result() {
     let mut bench = parked(&["read", "write"]);
     let mut items = vec![Item::ToolCall(made(1, "read")), Item::ToolCall(made(2, "write"))];
     items.extend([result(2, "B"), result(1, "A"), user("hurry")]);
@@ -64,7 +64,7 @@ fn what_the_user_says_beside_rides_on_the_last_result() {
 }
 
 #[test]
-fn a_long_result_is_capped_and_what_rides_on_it_is_not() {
+fn long_result_is_cut_but_not_the_user_message_with_it() {
     let mut plan = plan(None);
     plan.result_bytes = 1000;
     let mut bench = Bench::closed(request(&["read"]), plan, Settings::default());
@@ -81,7 +81,7 @@ fn a_long_result_is_capped_and_what_rides_on_it_is_not() {
 }
 
 #[test]
-fn what_is_not_for_this_turn_is_given_back() {
+fn request_that_does_not_match_the_parked_turn_is_refused() {
     let mut bench = parked(&["read"]);
     assert!(!bench.resume(&["read"], answered(7, "read", "other").into()));
     let mut other = request(&["read"]);
@@ -93,7 +93,7 @@ fn what_is_not_for_this_turn_is_given_back() {
 }
 
 #[test]
-fn what_is_said_meanwhile_belongs_to_the_next_leg() {
+fn output_while_parked_belongs_to_the_next_leg() {
     let mut bench = parked(&["read"]);
     let seen = bench.events.len();
     bench.says("text meanwhile");
@@ -107,7 +107,7 @@ fn what_is_said_meanwhile_belongs_to_the_next_leg() {
 }
 
 #[test]
-fn what_is_said_meanwhile_is_bounded() {
+fn output_while_parked_is_limited() {
     let settings = Settings { parked_bytes: 10_000, ..Settings::default() };
     let mut bench = Bench::closed(request(&["read"]), plan(None), settings);
     bench.ready();
@@ -122,7 +122,7 @@ fn what_is_said_meanwhile_is_bounded() {
 }
 
 #[test]
-fn calls_meanwhile_are_bounded_too() {
+fn calls_while_parked_are_limited() {
     let settings = Settings { parked_bytes: 10_000, ..Settings::default() };
     let mut bench = Bench::closed(request(&["read"]), plan(None), settings);
     bench.ready();
@@ -133,7 +133,7 @@ fn calls_meanwhile_are_bounded_too() {
 }
 
 #[test]
-fn a_child_that_is_lost_while_it_waits_is_let_go() {
+fn parked_turn_of_a_lost_child_ends() {
     let lost: [fn(&mut Bench); 4] = [
         |bench| bench.exits(1),
         |bench| bench.says("end"),
@@ -153,7 +153,7 @@ fn a_child_that_is_lost_while_it_waits_is_let_go() {
 }
 
 #[test]
-fn a_call_that_the_child_gave_up_on_is_told_anew() {
+fn dropped_call_needs_a_rebuild() {
     let mut bench = parked(&["read"]);
     bench.hear(FromChild::Dropped(1));
     bench.says("text I go on without");
@@ -164,7 +164,7 @@ fn a_call_that_the_child_gave_up_on_is_told_anew() {
 }
 
 #[test]
-fn a_call_that_nobody_has_seen_is_dropped_without_a_word() {
+fn dropped_call_that_was_not_shown_is_forgotten() {
     let mut bench = parked(&["read"]);
     bench.calls(2, "read", r#"{"n":2}"#);
     bench.hear(FromChild::Dropped(2));
@@ -174,7 +174,7 @@ fn a_call_that_nobody_has_seen_is_dropped_without_a_word() {
 }
 
 #[test]
-fn results_without_a_past_find_their_conversation_again() {
+fn results_without_history_resume_the_stored_session() {
     let mut bare = request(&["read"]);
     bare.items = vec![result(1, "A")];
     let bench = Bench::run(bare, Some(kept("s1", 0, vec![made(1, "read")])));
@@ -184,7 +184,7 @@ fn results_without_a_past_find_their_conversation_again() {
 }
 
 #[test]
-fn a_parked_turn_holds_little() {
+fn parked_turn_uses_little_memory() {
     let mut request = request(&["read"]);
     request.items = vec![user(&"x".repeat(1 << 20))];
     let mut bench = Bench::run(request, None);
@@ -196,7 +196,7 @@ fn a_parked_turn_holds_little() {
 }
 
 #[test]
-fn a_parked_turn_that_is_not_wanted_stops_its_child() {
+fn cancelling_a_parked_turn_stops_its_child() {
     let mut bench = parked(&["read"]);
     bench.turn.cancel();
     bench.drain();

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn an_answer_is_streamed_and_the_child_left_in_order() {
+fn answer_is_streamed_and_the_child_released() {
     let mut bench = Bench::closed(request(&[]), plan(None), Settings::default());
     assert_eq!(bench.turn.state(), TurnState::Opening);
     let start = bench.starts()[0].clone();
@@ -32,7 +32,7 @@ fn an_answer_is_streamed_and_the_child_left_in_order() {
 }
 
 #[test]
-fn what_it_does_by_itself_is_a_line_of_reasoning() {
+fn own_tool_calls_of_the_child_are_reasoning() {
     let mut bench = Bench::open(&[]);
     bench.says("thought I look\ndid read a.rs\ndid ran ls\nthought so\ntext Done.\nend");
     assert_eq!(bench.thoughts(), "I look\nread a.rs\nran ls\nso");
@@ -41,14 +41,14 @@ fn what_it_does_by_itself_is_a_line_of_reasoning() {
 }
 
 #[test]
-fn an_answer_may_be_cut_by_its_length() {
+fn answer_can_end_with_length() {
     let mut bench = Bench::open(&[]);
     bench.says("text so far\nlength");
     assert_eq!(bench.ending(), &TurnEvent::Finished(FinishReason::Length));
 }
 
 #[test]
-fn a_kept_conversation_is_gone_on_with() {
+fn stored_session_is_continued() {
     let mut request = request(&[]);
     request.items.extend([assistant("hello"), user("and?")]);
     let mut bench = Bench::run(request, Some(kept("s1", 2, Vec::new())));
@@ -59,7 +59,7 @@ fn a_kept_conversation_is_gone_on_with() {
 }
 
 #[test]
-fn what_another_backend_kept_is_no_name() {
+fn checkpoint_of_another_backend_is_ignored() {
     let mut request = request(&[]);
     request.items.extend([assistant("hello"), user("and?")]);
     for checkpoint in ["\n\u{2}protobuf", r#"{"v":2,"session":"s"}"#, r#"{"v":1,"session":""}"#] {
@@ -72,7 +72,7 @@ fn what_another_backend_kept_is_no_name() {
 }
 
 #[test]
-fn the_folder_and_the_tools_reach_the_child() {
+fn child_gets_workspace_and_tools() {
     let mut request = request(&["read", "write"]);
     request.hints.workspace = Some("/src".into());
     let bench = Bench::closed(request, plan(None), Settings::default());
@@ -83,7 +83,7 @@ fn the_folder_and_the_tools_reach_the_child() {
 }
 
 #[test]
-fn an_answer_without_numbers_is_counted_here() {
+fn answer_without_usage_is_counted_locally() {
     let mut bench = Bench::open(&[]);
     finish(&mut bench, "four words in all");
     assert!(!bench.events.iter().any(|event| matches!(event, TurnEvent::Usage(_))));
@@ -93,7 +93,7 @@ fn an_answer_without_numbers_is_counted_here() {
 }
 
 #[test]
-fn an_answer_teaches_what_a_token_is() {
+fn reported_usage_gives_a_calibration_sample() {
     let mut bench = Bench::open(&[]);
     finish(&mut bench, "so many words");
     let told = |source| Usage { output: 3, source, ..Usage::default() };
@@ -103,7 +103,7 @@ fn an_answer_teaches_what_a_token_is() {
 }
 
 #[test]
-fn what_is_not_understood_is_counted_over_all_runs() {
+fn unknown_messages_are_counted_over_all_runs() {
     let mut bench = Bench::open(&[]);
     bench.says("gibberish\nfail retry");
     bench.wait(Duration::from_secs(1));
@@ -115,7 +115,7 @@ fn what_is_not_understood_is_counted_over_all_runs() {
 }
 
 #[test]
-fn a_client_that_leaves_stops_the_child() {
+fn cancelled_turn_stops_the_child() {
     let mut bench = Bench::open(&[]);
     bench.says("text half");
     bench.turn.cancel();
@@ -129,7 +129,7 @@ fn a_client_that_leaves_stops_the_child() {
 }
 
 #[test]
-fn a_cut_answer_leaves_no_name_to_go_on_with() {
+fn cut_answer_leaves_no_checkpoint() {
     let mut bench = Bench::open(&[]);
     bench.says("session s1\ntext one two\ntext  three");
     bench.turn.cut(Some("one".into()));

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_passing_fault_is_tried_again_with_back_off() {
+fn temporary_failure_is_retried_with_backoff() {
     let mut bench = Bench::open(&[]);
     for tries in 1..=3 {
         bench.says("session s\nfail retry");
@@ -18,7 +18,7 @@ fn a_passing_fault_is_tried_again_with_back_off() {
 }
 
 #[test]
-fn the_tries_are_used_up() {
+fn retries_are_limited() {
     let mut bench = Bench::open(&[]);
     for _ in 0..4 {
         bench.says("fail retry");
@@ -30,7 +30,7 @@ fn the_tries_are_used_up() {
 }
 
 #[test]
-fn nothing_is_tried_again_once_the_client_saw_something() {
+fn no_retry_after_visible_output() {
     for (said, remedy) in
         [("text a", "retry"), ("thought a", "retry"), ("did a", "retry"), ("text a", "anew")]
     {
@@ -42,7 +42,7 @@ fn nothing_is_tried_again_once_the_client_saw_something() {
 }
 
 #[test]
-fn half_a_tag_of_a_lost_run_is_not_part_of_the_next() {
+fn partial_tag_of_a_failed_run_is_discarded() {
     let mut bench = Bench::open(&[]);
     bench.says("text <thi\nfail retry");
     bench.wait(Duration::from_secs(1));
@@ -52,7 +52,7 @@ fn half_a_tag_of_a_lost_run_is_not_part_of_the_next() {
 }
 
 #[test]
-fn a_lost_conversation_is_told_anew_once() {
+fn lost_conversation_is_rebuilt_once() {
     let mut request = request(&[]);
     request.items.extend([assistant("hello"), user("and?")]);
     let mut bench = Bench::run(request, Some(kept("s1", 2, Vec::new())));
@@ -72,7 +72,7 @@ fn a_lost_conversation_is_told_anew_once() {
 /// A client that tells only what is new relies on the child to know the rest: an answer as if
 /// nothing had been said would be worse than none.
 #[test]
-fn a_lost_conversation_that_nobody_tells_is_an_error() {
+fn lost_conversation_without_history_is_an_error() {
     let mut bench = Bench::run(request(&[]), Some(kept("s1", 0, Vec::new())));
     bench.says("fail anew");
     assert_eq!(bench.failure(), ErrorCode::UpstreamError);
@@ -80,7 +80,7 @@ fn a_lost_conversation_that_nobody_tells_is_an_error() {
 }
 
 #[test]
-fn an_answer_with_nothing_in_it_is_none() {
+fn empty_answer_is_retried_once() {
     let mut bench = Bench::open(&[]);
     bench.says("session s\nend");
     assert_eq!(bench.starts().len(), 2);
@@ -90,7 +90,7 @@ fn an_answer_with_nothing_in_it_is_none() {
 }
 
 #[test]
-fn what_no_try_helps_fails() {
+fn permanent_failure_is_not_retried() {
     let mut bench = Bench::open(&[]);
     bench.says("fail none");
     assert_eq!(bench.failure(), ErrorCode::UpstreamError);
@@ -98,7 +98,7 @@ fn what_no_try_helps_fails() {
 }
 
 #[test]
-fn a_child_that_cannot_be_started() {
+fn child_that_cannot_be_started() {
     let mut bench = Bench::closed(request(&[]), plan(None), Settings::default());
     bench.turn.on_link_error(&LinkError::Refused("no room".into()), bench.now);
     bench.drain();
@@ -111,7 +111,7 @@ fn a_child_that_cannot_be_started() {
 }
 
 #[test]
-fn a_child_that_vanishes_is_started_again() {
+fn child_that_exits_is_started_again() {
     let lost: [fn(&mut Bench); 2] = [
         |bench| bench.exits(1),
         |bench| {
@@ -141,7 +141,7 @@ fn an_exit_after_the_ending_changes_nothing() {
 }
 
 #[test]
-fn results_of_a_lost_child_are_told_to_another() {
+fn results_of_a_lost_child_go_to_a_new_one() {
     let mut bench = parked(&["read"]);
     assert!(bench.resume(&["read"], answered(1, "read", "A").into()));
     bench.exits(1);
@@ -155,7 +155,7 @@ fn results_of_a_lost_child_are_told_to_another() {
 }
 
 #[test]
-fn results_alone_are_told_to_another_child_of_the_same_conversation() {
+fn results_without_history_go_to_a_new_child_with_the_session() {
     let mut bench = parked(&["read"]);
     let mut bare = request(&["read"]);
     bare.items = vec![result(1, "A")];
@@ -169,7 +169,7 @@ fn results_alone_are_told_to_another_child_of_the_same_conversation() {
 }
 
 #[test]
-fn a_leg_has_the_retries_that_its_request_was_given() {
+fn retry_limit_of_the_request_is_respected() {
     for retries in [0, 1] {
         let mut bench = parked(&["read"]);
         let mut bare = request(&["read"]);
@@ -187,7 +187,7 @@ fn a_leg_has_the_retries_that_its_request_was_given() {
 }
 
 #[test]
-fn a_child_that_says_nothing_at_all_is_replaced() {
+fn silent_child_is_replaced() {
     let mut bench = Bench::open(&[]);
     bench.wait(Duration::from_secs(44));
     assert_eq!(bench.starts().len(), 1);
@@ -205,7 +205,7 @@ fn a_child_that_says_nothing_at_all_is_replaced() {
 }
 
 #[test]
-fn noise_is_no_word() {
+fn noise_does_not_count_as_output() {
     let mut bench = Bench::open(&[]);
     bench.says("(node:1) a warning");
     bench.wait(Duration::from_secs(47));
@@ -213,7 +213,7 @@ fn noise_is_no_word() {
 }
 
 #[test]
-fn a_child_that_spoke_may_think_for_long() {
+fn child_with_output_may_be_silent_for_long() {
     let mut bench = Bench::open(&[]);
     bench.says("session s");
     bench.wait(Duration::from_secs(590));
@@ -225,7 +225,7 @@ fn a_child_that_spoke_may_think_for_long() {
 }
 
 #[test]
-fn silence_is_ours_while_we_do_not_read() {
+fn silence_is_not_counted_while_reading_is_paused() {
     let mut bench = Bench::open(&[]);
     bench.says("text a");
     bench.turn.set_reading(false, bench.now);
@@ -237,7 +237,7 @@ fn silence_is_ours_while_we_do_not_read() {
 }
 
 #[test]
-fn the_whole_turn_has_its_time() {
+fn whole_turn_has_a_time_limit() {
     let mut bench = Bench::open(&[]);
     for _ in 0..18 {
         bench.says("text a");

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use crate::{
     error::{ErrorCode, TurnError},
     model::{FinishReason, Usage, UsageSource},
-    peer::child::{Ask, Exit, Heard, Ready, Speaker, ToChild},
-    peer::{Failure, Remedy},
+    peer::child::{ChildEvent, ChildRequest, Exit, Ready, Speaker, ToChild},
+    peer::{PeerFailure, Remedy},
 };
 
 /// Says its prompt as the only input, with the name of the conversation it resumes before
@@ -16,22 +16,22 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct Scripted {
     said: VecDeque<ToChild>,
-    heard: VecDeque<Heard>,
+    heard: VecDeque<ChildEvent>,
     over: bool,
     unknown: u64,
 }
 
 impl Scripted {
-    fn push(&mut self, heard: Heard) {
+    fn push(&mut self, heard: ChildEvent) {
         if !self.over {
-            self.over = matches!(heard, Heard::Ended(_) | Heard::Failed(_));
+            self.over = matches!(heard, ChildEvent::Ended(_) | ChildEvent::Failed(_));
             self.heard.push_back(heard);
         }
     }
 }
 
 impl Speaker for Scripted {
-    fn begin(&mut self, _ready: &Ready, ask: &Ask) {
+    fn begin(&mut self, _ready: &Ready, ask: &ChildRequest) {
         let resumed = ask.resume.as_ref().map(|name| format!("[{name}] "));
         let prompt = format!("{}{}", resumed.unwrap_or_default(), ask.prompt.text);
         self.said.extend([ToChild::Input(prompt.into()), ToChild::CloseInput]);
@@ -43,23 +43,23 @@ impl Speaker for Scripted {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         let failed = |remedy| {
             let error = TurnError::new(ErrorCode::UpstreamError, "scripted");
-            Heard::Failed(Failure { error, remedy })
+            ChildEvent::Failed(PeerFailure { error, remedy })
         };
         let heard = match (word, rest) {
-            ("session", name) => Heard::Session(name.to_owned()),
-            ("text", text) => Heard::Text(text.to_owned()),
-            ("thought", text) => Heard::Thought(text.to_owned()),
-            ("did", line) => Heard::Did(line.to_owned()),
-            ("announced", _) => Heard::Announced,
-            ("usage", output) => Heard::Usage(Usage {
+            ("session", name) => ChildEvent::Session(name.to_owned()),
+            ("text", text) => ChildEvent::Text(text.to_owned()),
+            ("thought", text) => ChildEvent::Thought(text.to_owned()),
+            ("did", line) => ChildEvent::Did(line.to_owned()),
+            ("announced", _) => ChildEvent::Announced,
+            ("usage", output) => ChildEvent::Usage(Usage {
                 input: 100,
                 output: output.parse().unwrap(),
                 source: UsageSource::Backend,
                 ..Usage::default()
             }),
-            ("alive", _) => Heard::Alive,
-            ("end", _) => Heard::Ended(FinishReason::Stop),
-            ("length", _) => Heard::Ended(FinishReason::Length),
+            ("alive", _) => ChildEvent::Alive,
+            ("end", _) => ChildEvent::Ended(FinishReason::Stop),
+            ("length", _) => ChildEvent::Ended(FinishReason::Length),
             ("fail", "retry") => failed(Remedy::Retry),
             ("fail", "anew") => failed(Remedy::FreshConversation),
             ("fail", _) => failed(Remedy::None),
@@ -73,7 +73,7 @@ impl Speaker for Scripted {
 
     fn on_exit(&mut self, _exit: &Exit) {
         let error = TurnError::new(ErrorCode::UpstreamClosed, "exited");
-        self.push(Heard::Failed(Failure { error, remedy: Remedy::Retry }));
+        self.push(ChildEvent::Failed(PeerFailure { error, remedy: Remedy::Retry }));
     }
 
     fn cancel(&mut self) {
@@ -84,7 +84,7 @@ impl Speaker for Scripted {
         self.said.pop_front()
     }
 
-    fn poll_heard(&mut self) -> Option<Heard> {
+    fn poll_heard(&mut self) -> Option<ChildEvent> {
         self.heard.pop_front()
     }
 

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_call_is_handed_out_whole_and_the_turn_parks() {
+fn call_is_sent_complete_and_the_turn_parks() {
     let mut bench = Bench::open(&["read"]);
     bench.says("session s1\ntext Let me see.");
     bench.calls(1, "read", r#"{"path":"a"}"#);
@@ -27,7 +27,7 @@ fn a_call_is_handed_out_whole_and_the_turn_parks() {
 }
 
 #[test]
-fn siblings_are_one_batch() {
+fn parallel_calls_are_one_batch() {
     let mut bench = Bench::open(&["read"]);
     bench.calls(1, "read", "{}");
     bench.wait(Duration::from_millis(20));
@@ -40,7 +40,7 @@ fn siblings_are_one_batch() {
 }
 
 #[test]
-fn calls_that_were_announced_are_waited_for() {
+fn announced_calls_are_waited_for() {
     let mut bench = Bench::open(&["read"]);
     bench.says("announced\nannounced");
     bench.calls(1, "read", "{}");
@@ -52,7 +52,7 @@ fn calls_that_were_announced_are_waited_for() {
 }
 
 #[test]
-fn a_call_that_was_announced_in_vain_costs_ten_seconds_once() {
+fn missing_announced_call_costs_ten_seconds_once() {
     let mut bench = Bench::open(&["read"]);
     bench.says("announced\nannounced");
     bench.calls(1, "read", "{}");
@@ -74,7 +74,7 @@ fn an_announcement_may_come_after_its_call() {
 }
 
 #[test]
-fn an_unknown_tool_is_answered_at_once() {
+fn unknown_tool_is_answered_with_an_error() {
     let mut bench = Bench::open(&["read"]);
     bench.calls(1, "rm", "{}");
     assert_eq!(bench.results(), [(1, "error: There is no tool named `rm`.".into())]);
@@ -86,14 +86,14 @@ fn an_unknown_tool_is_answered_at_once() {
 }
 
 #[test]
-fn a_call_without_arguments_has_empty_ones() {
+fn call_without_arguments_gets_an_empty_object() {
     let mut bench = Bench::open(&["read"]);
     bench.calls(1, "read", "");
     assert_eq!(bench.turn.calls()[0].arguments, "{}");
 }
 
 #[test]
-fn one_by_one_where_the_client_wants_it() {
+fn calls_are_sequential_without_parallel_tool_calls() {
     let mut request = request(&["read"]);
     request.parallel_tool_calls = false;
     let mut bench = Bench::run(request.clone(), None);
@@ -115,7 +115,7 @@ fn one_by_one_where_the_client_wants_it() {
 }
 
 #[test]
-fn a_loop_is_told_with_the_second_result_and_stopped_at_the_third_call() {
+fn loop_guard_warns_with_the_second_result_and_stops_the_third_call() {
     let mut bench = Bench::open(&["read"]);
     let mut items = Vec::new();
     for n in 1..=2 {
@@ -134,7 +134,7 @@ fn a_loop_is_told_with_the_second_result_and_stopped_at_the_third_call() {
 }
 
 #[test]
-fn without_parking_the_child_is_stopped_with_its_calls_out() {
+fn child_is_stopped_at_a_call_if_parking_is_off() {
     let settings = Settings { park: false, ..Settings::default() };
     let mut bench = Bench::closed(request(&["read"]), plan(None), settings);
     bench.ready();
@@ -145,7 +145,7 @@ fn without_parking_the_child_is_stopped_with_its_calls_out() {
 }
 
 #[test]
-fn calls_are_whole_whatever_becomes_of_the_child() {
+fn calls_are_complete_even_if_the_child_is_lost() {
     let lost: [fn(&mut Bench); 4] = [
         |bench| bench.exits(1),
         |bench| bench.says("end"),
