@@ -81,10 +81,9 @@ impl SimRun {
     }
 
     fn native_allowed(&self, name: &str) -> bool {
-        self.headers
-            .allowed_tools
-            .as_deref()
-            .is_none_or(|list| list.split(',').any(|allowed| allowed.trim() == name))
+        self.headers.allowed_tools.as_deref().filter(|list| !list.is_empty()).is_none_or(|list| {
+            list.split(',').any(|allowed| [name, field_of(name)].contains(&allowed.trim()))
+        })
     }
 
     async fn run_natively(&mut self, intent: &Intent, id: &str) -> RunResult<ExecAnswer> {
@@ -136,6 +135,20 @@ fn name_of(intent: &Intent) -> Option<&'static str> {
         Intent::Fetch(_) => "mcp_web_fetch",
         Intent::Named { .. } => return None,
     })
+}
+
+/// A native tool as newer builds of clients name it in the list of allowed tools.
+fn field_of(name: &str) -> &str {
+    match name {
+        "run_terminal_cmd" => "shell_tool_call",
+        "read_file" => "read_tool_call",
+        "write" | "search_replace" => "edit_tool_call",
+        "list_dir" => "ls_tool_call",
+        "glob_file_search" => "glob_tool_call",
+        "grep" => "grep_tool_call",
+        "mcp_web_fetch" => "fetch_tool_call",
+        other => other,
+    }
 }
 
 /// The exec for an intent that takes one exec.

@@ -7,7 +7,7 @@ use super::request::RunSpec;
 const CLIENT_TOOLS: [&str; 2] = ["mcp_tool_call", "get_mcp_tools_tool_call"];
 
 /// Cursor's own tools that the client's can stand in for.
-const NATIVE_TOOLS: [&str; 7] = [
+const NATIVE_TOOLS: [&str; 8] = [
     "shell_tool_call",
     "read_tool_call",
     "edit_tool_call",
@@ -15,6 +15,7 @@ const NATIVE_TOOLS: [&str; 7] = [
     "ls_tool_call",
     "glob_tool_call",
     "grep_tool_call",
+    "fetch_tool_call",
 ];
 
 /// A name of a tool is not longer.
@@ -35,7 +36,7 @@ impl RunSpec {
             names.push("web_search_tool_call");
         }
         if around.permissions.web_fetch {
-            names.extend(["fetch_tool_call", "web_fetch_tool_call"]);
+            names.push("web_fetch_tool_call");
         }
         if !names.is_empty() {
             names.extend(self.more_tools.iter().map(String::as_str));

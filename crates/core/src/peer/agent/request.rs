@@ -195,6 +195,8 @@ impl RunSpec {
             action: Some(ConversationAction { action: Some(action) }),
             model_details: Some(ModelDetails {
                 model_id: self.model.id.clone(),
+                display_model_id: self.model.id.clone(),
+                display_name: self.model.id.clone(),
                 max_mode: self.model.max_mode.then_some(true),
                 ..ModelDetails::default()
             }),

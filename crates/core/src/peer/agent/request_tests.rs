@@ -172,6 +172,10 @@ fn the_documented_minimal_request_has_the_same_meaning() {
     // Ours names the mode in the state and the model in the modern place as well,
     // and has a message id of its own.
     ours.requested_model = None;
+    let details = ours.model_details.as_mut().unwrap();
+    assert_eq!([&details.display_model_id, &details.display_name], ["default"; 2]);
+    details.display_model_id.clear();
+    details.display_name.clear();
     ours.conversation_state.as_mut().unwrap().mode = None;
     if let Some(conversation_action::Action::UserMessageAction(action)) =
         &mut ours.action.as_mut().unwrap().action
