@@ -62,7 +62,7 @@ fn arms() -> Vec<(u32, &'static str)> {
         .iter()
         .find(|message| message.name.ends_with("ExecServerMessage"))
         .expect("the schema has it");
-    let other = ["id", "exec_id", "span_context", "accept_hook_additional_contexts"];
+    let other = ["id", "exec_id", "span_context", "accept_hook_additional_contexts", "machine_id"];
     message
         .fields
         .iter()

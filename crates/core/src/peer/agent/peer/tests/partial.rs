@@ -268,7 +268,7 @@ fn section_2_3_the_state_of_mcp_servers_is_answered_for_known_servers_only() {
         assert!(known.contains(r#"tool_name: "read""#) && known.contains("connected"), "{known}");
     }
     assert!(results[2].1.contains("servers: []"), "{results:?}");
-    let closes = format!("{:?}", bench.sent()).matches("StreamClose").count();
+    let closes = format!("{:?}", bench.sent()).matches("StreamClose(").count();
     assert_eq!(closes, 3);
 }
 
