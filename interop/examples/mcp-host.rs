@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use ibeam_core::{
-    model::{Image, ImageSource, Tool, ToolContent},
+    model::{Image, ImageSource, Part, Tool},
     peer::child::{HostedCall, HostedResult},
 };
 use ibeam_server::{
@@ -95,10 +95,10 @@ fn tools() -> Result<Arc<[Tool]>, serde_json::Error> {
 
 async fn answer(call: HostedCall, dropped: u64) -> HostedResult {
     let arguments: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
-    let text = |text: &str| ToolContent::Text(text.to_owned());
+    let text = |text: &str| Part::Text(text.to_owned());
     let image = || {
         let source = ImageSource::Inline { mime: "image/png".to_owned(), data: PNG.into() };
-        ToolContent::Image(Image { source })
+        Part::Image(Image { source })
     };
     let content = match call.name.as_str() {
         "test_simple_text" => vec![text("This is a simple text response for testing.")],

@@ -4,56 +4,6 @@
 
 use std::{borrow::Cow, time::Duration};
 
-/// What happened. A new variant does not compile until [`ErrorCode::row`] says
-/// what each dialect shows for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ErrorCode {
-    InvalidJson,
-    MissingMessages,
-    /// A field has a wrong type or value; `param` names it.
-    InvalidValue,
-    /// A parameter we understand and cannot honour.
-    UnsupportedParameter,
-    /// A conversation that the server is to keep, in Anthropic's API. Its clients know this
-    /// refusal, and send the whole conversation instead.
-    ThreadUnsupported,
-    ModelNotFound,
-    /// The response that a request continues is not stored, or has expired.
-    PreviousResponseNotFound,
-    /// The response that is asked for is not kept, or no more.
-    ResponseNotFound,
-    ContextTooLong,
-    RequestTooLarge,
-    /// The model repeats itself and was stopped.
-    ToolLoop,
-    RouteNotFound,
-    MethodNotAllowed,
-    /// The request's `Host` or `Origin` is not ours.
-    ForbiddenOrigin,
-    InvalidApiKey,
-    NotAuthenticated,
-    PlanRequired,
-    RegionUnsupported,
-    PolicyDenied,
-    InsufficientQuota,
-    RateLimited,
-    /// Our own limit of concurrent turns.
-    Overloaded,
-    ClientOutdated,
-    UpstreamError,
-    /// The backend's stream was cut.
-    UpstreamClosed,
-    /// The answer ended without the call that `tool_choice` demands.
-    ToolChoiceUnmet,
-    /// The answer is not the JSON that the client asked for.
-    FormatUnmet,
-    Unavailable,
-    Timeout,
-    /// The client disconnected; this error is not shown.
-    Cancelled,
-    Internal,
-}
-
 /// How loud a failure is in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogLevel {
@@ -77,136 +27,95 @@ pub struct ErrorRow {
 }
 
 const INVALID: &str = "invalid_request_error";
+const PERMISSION: &str = "permission_error";
+const AUTHENTICATION: &str = "authentication_error";
+const RATE_LIMIT: &str = "rate_limit_error";
+const SERVER: &str = "server_error";
+const NOT_FOUND: &str = "not_found_error";
+const API: &str = "api_error";
+const OVERLOADED: &str = "overloaded_error";
+const TIMEOUT: &str = "timeout_error";
+const TOO_LARGE: &str = "request_too_large";
+const INTERNAL: &str = "internal_error";
 
-impl ErrorCode {
-    pub const ALL: [Self; 31] = [
-        Self::InvalidJson,
-        Self::MissingMessages,
-        Self::InvalidValue,
-        Self::UnsupportedParameter,
-        Self::ThreadUnsupported,
-        Self::ModelNotFound,
-        Self::PreviousResponseNotFound,
-        Self::ResponseNotFound,
-        Self::ContextTooLong,
-        Self::RequestTooLarge,
-        Self::ToolLoop,
-        Self::RouteNotFound,
-        Self::MethodNotAllowed,
-        Self::ForbiddenOrigin,
-        Self::InvalidApiKey,
-        Self::NotAuthenticated,
-        Self::PlanRequired,
-        Self::RegionUnsupported,
-        Self::PolicyDenied,
-        Self::InsufficientQuota,
-        Self::RateLimited,
-        Self::Overloaded,
-        Self::ClientOutdated,
-        Self::UpstreamError,
-        Self::UpstreamClosed,
-        Self::ToolChoiceUnmet,
-        Self::FormatUnmet,
-        Self::Unavailable,
-        Self::Timeout,
-        Self::Cancelled,
-        Self::Internal,
-    ];
-
-    #[must_use]
-    pub fn row(self) -> ErrorRow {
-        use LogLevel::{Debug, Error, Info, Warn};
-        let row = |status, openai_type, code, anthropic_type, retryable, level| ErrorRow {
-            status,
-            openai_type,
-            code,
-            anthropic_type,
-            anthropic_status: status,
-            retryable,
-            level,
-        };
-        match self {
-            Self::InvalidJson => row(400, INVALID, "invalid_json", INVALID, false, Info),
-            Self::MissingMessages => row(400, INVALID, "missing_messages", INVALID, false, Info),
-            Self::InvalidValue => row(400, INVALID, "invalid_value", INVALID, false, Info),
-            Self::UnsupportedParameter => {
-                row(400, INVALID, "unsupported_parameter", INVALID, false, Info)
-            }
-            Self::ThreadUnsupported => {
-                row(400, INVALID, "thread_unsupported_request", INVALID, false, Info)
-            }
-            Self::ModelNotFound => ErrorRow {
-                anthropic_status: 404,
-                ..row(400, INVALID, "model_not_found", "not_found_error", false, Info)
-            },
-            Self::PreviousResponseNotFound => {
-                row(400, INVALID, "previous_response_not_found", INVALID, false, Info)
-            }
-            Self::ResponseNotFound => {
-                row(404, INVALID, "response_not_found", "not_found_error", false, Info)
-            }
-            Self::ContextTooLong => {
-                row(400, INVALID, "context_length_exceeded", INVALID, false, Info)
-            }
-            Self::RequestTooLarge => {
-                row(413, INVALID, "request_too_large", "request_too_large", false, Info)
-            }
-            Self::ToolLoop => ErrorRow {
-                anthropic_status: 400,
-                ..row(422, INVALID, "tool_loop", INVALID, false, Warn)
-            },
-            Self::RouteNotFound => row(404, INVALID, "not_found", "not_found_error", false, Info),
-            Self::MethodNotAllowed => row(405, INVALID, "method_not_allowed", INVALID, false, Info),
-            Self::ForbiddenOrigin => {
-                row(403, "permission_error", "forbidden_origin", "permission_error", false, Warn)
-            }
-            Self::InvalidApiKey => {
-                let kind = "authentication_error";
-                row(401, kind, "invalid_api_key", kind, false, Warn)
-            }
-            Self::NotAuthenticated => {
-                let kind = "authentication_error";
-                row(401, kind, "not_authenticated", kind, false, Warn)
-            }
-            Self::PlanRequired => {
-                row(403, "permission_error", "plan_required", "permission_error", false, Warn)
-            }
-            Self::RegionUnsupported => {
-                row(403, "permission_error", "region_unsupported", "permission_error", false, Warn)
-            }
-            Self::PolicyDenied => {
-                row(403, "permission_error", "policy_denied", "permission_error", false, Warn)
-            }
-            Self::InsufficientQuota => {
-                row(429, "rate_limit_error", "insufficient_quota", "rate_limit_error", false, Warn)
-            }
-            Self::RateLimited | Self::Overloaded => {
-                row(429, "rate_limit_error", "quota_exceeded", "rate_limit_error", true, Warn)
-            }
-            Self::ClientOutdated => {
-                row(502, "server_error", "client_outdated", "api_error", false, Error)
-            }
-            Self::UpstreamError => {
-                row(502, "server_error", "upstream_error", "api_error", true, Warn)
-            }
-            Self::UpstreamClosed => {
-                row(502, "server_error", "upstream_closed", "api_error", true, Warn)
-            }
-            Self::ToolChoiceUnmet => {
-                row(502, "server_error", "tool_choice_unmet", "api_error", false, Warn)
-            }
-            Self::FormatUnmet => ErrorRow {
-                anthropic_status: 400,
-                ..row(422, INVALID, "format_unmet", INVALID, false, Warn)
-            },
-            Self::Unavailable => {
-                row(503, "server_error", "unavailable", "overloaded_error", true, Warn)
-            }
-            Self::Timeout => row(504, "server_error", "timeout", "timeout_error", true, Warn),
-            Self::Cancelled => row(499, "server_error", "cancelled", "api_error", false, Debug),
-            Self::Internal => row(500, "internal_error", "server_error", "api_error", false, Error),
+/// Defines [`ErrorCode`] by its table.
+macro_rules! error_codes {
+    ($($(#[$doc:meta])* $name:ident: $status:literal $openai_type:ident $code:literal,
+       $anthropic_status:literal $anthropic_type:ident, $retryable:literal, $level:ident;)*) => {
+        /// What happened, and in [`ErrorCode::row`] what each dialect shows for it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum ErrorCode {
+            $($(#[$doc])* $name,)*
         }
-    }
+
+        impl ErrorCode {
+            pub const ALL: [Self; [$($status),*].len()] = [$(Self::$name),*];
+
+            #[must_use]
+            pub fn row(self) -> ErrorRow {
+                match self {
+                    $(Self::$name => ErrorRow {
+                        status: $status,
+                        openai_type: $openai_type,
+                        code: $code,
+                        anthropic_type: $anthropic_type,
+                        anthropic_status: $anthropic_status,
+                        retryable: $retryable,
+                        level: LogLevel::$level,
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+// Status, type and code for OpenAI's clients; status and type for Anthropic's; whether the same
+// request may work a little later; how loud it is in the log.
+error_codes! {
+    InvalidJson: 400 INVALID "invalid_json", 400 INVALID, false, Info;
+    MissingMessages: 400 INVALID "missing_messages", 400 INVALID, false, Info;
+    /// A field has a wrong type or value; `param` names it.
+    InvalidValue: 400 INVALID "invalid_value", 400 INVALID, false, Info;
+    /// A parameter we understand and cannot honour.
+    UnsupportedParameter: 400 INVALID "unsupported_parameter", 400 INVALID, false, Info;
+    /// A conversation that the server is to keep, in Anthropic's API. Its clients know this
+    /// refusal, and send the whole conversation instead.
+    ThreadUnsupported: 400 INVALID "thread_unsupported_request", 400 INVALID, false, Info;
+    ModelNotFound: 400 INVALID "model_not_found", 404 NOT_FOUND, false, Info;
+    /// The response that a request continues is not stored, or has expired.
+    PreviousResponseNotFound: 400 INVALID "previous_response_not_found", 400 INVALID, false, Info;
+    /// The response that is asked for is not kept, or no more.
+    ResponseNotFound: 404 INVALID "response_not_found", 404 NOT_FOUND, false, Info;
+    ContextTooLong: 400 INVALID "context_length_exceeded", 400 INVALID, false, Info;
+    RequestTooLarge: 413 INVALID "request_too_large", 413 TOO_LARGE, false, Info;
+    /// The model repeats itself and was stopped.
+    ToolLoop: 422 INVALID "tool_loop", 400 INVALID, false, Warn;
+    RouteNotFound: 404 INVALID "not_found", 404 NOT_FOUND, false, Info;
+    MethodNotAllowed: 405 INVALID "method_not_allowed", 405 INVALID, false, Info;
+    /// The request's `Host` or `Origin` is not ours.
+    ForbiddenOrigin: 403 PERMISSION "forbidden_origin", 403 PERMISSION, false, Warn;
+    InvalidApiKey: 401 AUTHENTICATION "invalid_api_key", 401 AUTHENTICATION, false, Warn;
+    NotAuthenticated: 401 AUTHENTICATION "not_authenticated", 401 AUTHENTICATION, false, Warn;
+    PlanRequired: 403 PERMISSION "plan_required", 403 PERMISSION, false, Warn;
+    RegionUnsupported: 403 PERMISSION "region_unsupported", 403 PERMISSION, false, Warn;
+    PolicyDenied: 403 PERMISSION "policy_denied", 403 PERMISSION, false, Warn;
+    InsufficientQuota: 429 RATE_LIMIT "insufficient_quota", 429 RATE_LIMIT, false, Warn;
+    RateLimited: 429 RATE_LIMIT "quota_exceeded", 429 RATE_LIMIT, true, Warn;
+    /// Our own limit of concurrent turns.
+    Overloaded: 429 RATE_LIMIT "quota_exceeded", 429 RATE_LIMIT, true, Warn;
+    ClientOutdated: 502 SERVER "client_outdated", 502 API, false, Error;
+    UpstreamError: 502 SERVER "upstream_error", 502 API, true, Warn;
+    /// The backend's stream was cut.
+    UpstreamClosed: 502 SERVER "upstream_closed", 502 API, true, Warn;
+    /// The answer ended without the call that `tool_choice` demands.
+    ToolChoiceUnmet: 502 SERVER "tool_choice_unmet", 502 API, false, Warn;
+    /// The answer is not the JSON that the client asked for.
+    FormatUnmet: 422 INVALID "format_unmet", 400 INVALID, false, Warn;
+    Unavailable: 503 SERVER "unavailable", 503 OVERLOADED, true, Warn;
+    Timeout: 504 SERVER "timeout", 504 TIMEOUT, true, Warn;
+    /// The client disconnected; this error is not shown.
+    Cancelled: 499 SERVER "cancelled", 499 API, false, Debug;
+    Internal: 500 INTERNAL "server_error", 500 API, false, Error;
 }
 
 /// One failure of one request.

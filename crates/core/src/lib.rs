@@ -8,7 +8,6 @@
 mod answer;
 pub mod auth;
 pub mod backend;
-pub mod capabilities;
 pub mod challenge;
 pub mod codec;
 pub mod constant_time;

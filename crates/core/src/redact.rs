@@ -47,7 +47,7 @@ const JSON_LENGTH: usize = 32;
 /// What stands around a value where a program shows its own data.
 const WRAPPERS: [&str; 6] = ["Some", "Ok", "String", "Str", "Secret", "b"];
 
-/// Values that say there is none.
+/// Values that stand for a missing one.
 const NOTHING: [&str; 6] = ["null", "None", "true", "false", "Sensitive", MASK];
 
 /// Whether the value under this plain name must not be shown.
@@ -155,7 +155,7 @@ impl SecretSpan {
         let after = skip(rest, &['\\', '"', '\'', ']', ' ', '\t']);
         let mut signs = [":", "=", "%3A", "%3D", "%3a", "%3d"].iter();
         let after = signs.find_map(|sign| after.strip_prefix(sign))?;
-        // A folder's name is none.
+        // The name of a folder does not count.
         let name = plain(word.rsplit('/').next().unwrap_or(word));
         let as_string = SENSITIVE_STRINGS.contains(&name.as_str());
         if !as_string && !is_sensitive(&name) {
@@ -167,7 +167,7 @@ impl SecretSpan {
             return None;
         }
         let value = Self::at(input, end + rest.len() - after.len(), in_list);
-        // A cookie has several parts, and who knows how many an unknown scheme has.
+        // A cookie has several parts, and an unknown scheme may have any number.
         let whole_line =
             name.contains("cookie") || (name.ends_with("authorization") && !value.has_scheme);
         let to = if whole_line && value.quote.is_none() {

@@ -37,7 +37,7 @@ impl RetentionClock {
     /// A step of more than half the retention beyond `ran` is not believed, in either
     /// direction: it cannot be distinguished from a clock that was set. Forwards, it is taken for half
     /// the retention, which counts for what is stored from then on, and for what was stored
-    /// before once the wall clock has gone on from there for another half: a pause must not keep
+    /// before once the wall clock has advanced from there by another half: a pause must not keep
     /// things for ever, and a wrong clock must not delete what is in use. Steps that cancel each
     /// other out leave nothing behind.
     #[must_use]

@@ -135,6 +135,12 @@ impl Catalog {
         }
     }
 
+    /// The list as far as it is known, without asking for one.
+    #[must_use]
+    pub fn known(&self) -> Option<Arc<ModelList>> {
+        self.inner.state.lock().list.clone()
+    }
+
     /// What a client's model name means.
     ///
     /// # Errors

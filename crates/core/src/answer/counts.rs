@@ -1,7 +1,7 @@
 //! The backend's counters of one run, and which of its tokens belong to which leg.
 //!
-//! While a run goes on, the backend tells tokens of output as they come (`token_delta`) and
-//! the size of the context with each checkpoint. Once, at its end, it tells the numbers of
+//! During a run, the backend reports tokens of output as they come (`token_delta`) and
+//! the size of the context with each checkpoint. At its end, it reports the numbers of
 //! the whole run. Each leg reports what is its own, so that the outputs of a run's legs add
 //! up to the run's; the prompt is the one that the model read last, cached part included.
 
@@ -12,12 +12,12 @@ use crate::{
 
 #[derive(Debug, Default)]
 pub(crate) struct TokenCounts {
-    /// Output that earlier legs of this run were told, and how much of it was reasoning.
+    /// Output that was reported for earlier legs of this run, and how much of it was reasoning.
     earlier: u64,
     earlier_reasoning: u64,
     /// This is not the first leg of the run.
     later: bool,
-    /// Output of this leg, as the backend told it bit by bit.
+    /// Output of this leg, as the backend reported it bit by bit.
     output: u64,
     context: Option<Context>,
     ended: Option<RunTokens>,
@@ -44,13 +44,13 @@ impl TokenCounts {
         self.ended = Some(totals);
     }
 
-    /// A leg of this run was told to be so many tokens of output.
-    pub(crate) fn note_told(&mut self, output: u64, reasoning: u64) {
+    /// So many tokens of output were reported for a leg of this run.
+    pub(crate) fn note_reported(&mut self, output: u64, reasoning: u64) {
         self.earlier = self.earlier.saturating_add(output);
         self.earlier_reasoning = self.earlier_reasoning.saturating_add(reasoning);
     }
 
-    /// The counters with which the next leg begins. An old context is no use to it: that
+    /// The counters with which the next leg begins. An old context does not help: it
     /// knows nothing of the results.
     pub(crate) fn next_leg(&self) -> Self {
         let Self { earlier, earlier_reasoning, .. } = *self;
@@ -75,7 +75,7 @@ impl TokenCounts {
 
     fn of_run(&self, ended: &RunTokens, thoughts: usize, bytes: usize) -> Usage {
         let whole = ended.output.is_some_and(|total| self.is_of_all_legs(total));
-        let before = |told: u64| if whole { told } else { 0 };
+        let before = |reported: u64| if whole { reported } else { 0 };
         let output = ended.output.map_or(self.output, |all| all - before(self.earlier));
         // Earlier legs may have been estimated too high. What was said is not nothing.
         let output = output.max(u64::from(bytes > 0));
@@ -101,7 +101,7 @@ impl TokenCounts {
     }
 
     /// Whether the run's output is that of all its legs. Less than they had together is what
-    /// a backend tells that only counts since the last results.
+    /// a backend reports that only counts since the last results.
     fn is_of_all_legs(&self, total: u64) -> bool {
         total >= self.earlier.saturating_add(self.output)
     }

@@ -4,14 +4,14 @@ fn ended(input: u64, output: u64) -> RunTokens {
     RunTokens { input: Some(input), output: Some(output), ..RunTokens::default() }
 }
 
-/// Ends the leg as a client would be told.
-fn tell(counts: &mut TokenCounts) -> Usage {
-    tell_thoughts(counts, 0, 0)
+/// Ends the leg with the usage that its client gets.
+fn end_leg(counts: &mut TokenCounts) -> Usage {
+    end_leg_with(counts, 0, 0)
 }
 
-fn tell_thoughts(counts: &mut TokenCounts, thoughts: usize, bytes: usize) -> Usage {
+fn end_leg_with(counts: &mut TokenCounts, thoughts: usize, bytes: usize) -> Usage {
     let usage = counts.usage(thoughts, bytes).expect("nothing was counted");
-    counts.note_told(usage.output, usage.reasoning);
+    counts.note_reported(usage.output, usage.reasoning);
     *counts = counts.next_leg();
     usage
 }
@@ -21,18 +21,18 @@ fn output_of_the_legs_adds_up_to_the_output_of_the_run() {
     let mut counts = TokenCounts::default();
     counts.output_tokens(30);
     counts.context_tokens(130);
-    let first = tell(&mut counts);
+    let first = end_leg(&mut counts);
     assert_eq!((first.input, first.output), (100, 30));
     assert_eq!(first.source, UsageSource::BackendPartial);
 
     counts.output_tokens(12);
     counts.context_tokens(200);
-    let second = tell(&mut counts);
+    let second = end_leg(&mut counts);
     assert_eq!((second.input, second.output), (188, 12));
 
     counts.output_tokens(8);
     counts.run_ended(ended(210, 50));
-    let last = tell(&mut counts);
+    let last = end_leg(&mut counts);
     assert_eq!((last.input, last.output), (210, 8));
     assert_eq!(last.source, UsageSource::Backend);
     assert_eq!(first.output + second.output + last.output, 50);
@@ -41,21 +41,21 @@ fn output_of_the_legs_adds_up_to_the_output_of_the_run() {
 #[test]
 fn estimated_output_is_not_reported_twice() {
     let mut counts = TokenCounts::default();
-    assert_eq!(counts.usage(0, 0), None, "nobody counted");
-    counts.note_told(20, 0);
+    assert_eq!(counts.usage(0, 0), None, "nothing was counted");
+    counts.note_reported(20, 0);
     counts = counts.next_leg();
     counts.run_ended(ended(500, 90));
-    assert_eq!(tell(&mut counts).output, 70);
+    assert_eq!(end_leg(&mut counts).output, 70);
 }
 
 #[test]
 fn backend_counts_since_the_last_results_are_used() {
     let mut counts = TokenCounts::default();
-    counts.note_told(300, 0);
+    counts.note_reported(300, 0);
     counts = counts.next_leg();
     counts.output_tokens(40);
     counts.run_ended(ended(500, 41));
-    assert_eq!(tell(&mut counts).output, 41);
+    assert_eq!(end_leg(&mut counts).output, 41);
 }
 
 #[test]
@@ -79,7 +79,11 @@ fn missing_totals_come_from_the_running_counters() {
     counts.output_tokens(3);
     counts.run_ended(RunTokens::default());
     let usage = counts.usage(0, 0).unwrap();
-    assert_eq!((usage.input, usage.output), (43, 10), "the context was told before the last three");
+    assert_eq!(
+        (usage.input, usage.output),
+        (43, 10),
+        "the context was reported before the last three"
+    );
     assert_eq!(usage.source, UsageSource::BackendPartial);
     counts.run_ended(RunTokens { output: Some(11), ..RunTokens::default() });
     let usage = counts.usage(0, 0).unwrap();
@@ -98,7 +102,7 @@ fn context_size_of_an_earlier_leg_is_ignored() {
     let mut counts = TokenCounts::default();
     counts.output_tokens(10);
     counts.context_tokens(100);
-    tell(&mut counts);
+    end_leg(&mut counts);
     counts.output_tokens(5);
     assert_eq!(counts.usage(0, 0), None);
     assert_eq!(counts.output(), Some(5));
@@ -110,7 +114,7 @@ fn reasoning_tokens_belong_to_the_leg_that_showed_them() {
     let first = |counts: &mut TokenCounts| {
         counts.output_tokens(30);
         counts.context_tokens(130);
-        tell_thoughts(counts, 100, 200)
+        end_leg_with(counts, 100, 200)
     };
     let mut counts = TokenCounts::default();
     assert_eq!(first(&mut counts).reasoning, 15, "half of what was said");

@@ -43,11 +43,11 @@ pub(crate) struct TurnAnswer {
     held: Option<String>,
     /// The leg's ending was taken: what comes now belongs to the next one.
     taken: bool,
-    /// Bytes of events nobody has taken since the leg ended.
+    /// Bytes of events that were not taken since the leg ended.
     waiting: usize,
-    /// What earlier legs said. The backend stores it later, and then it is no answer
+    /// What earlier legs said. The backend stores it later, and then it is not an answer
     /// that only exists there.
-    told: String,
+    earlier: String,
     /// The leg that just ended, for counting.
     last: Option<Produced>,
     counts: TokenCounts,
@@ -71,7 +71,7 @@ const KEPT: usize = 8 << 20;
 const EVENT_TEXT: usize = 64 * 1024;
 
 /// How much of what earlier legs said is remembered.
-const TOLD: usize = 64 << 10;
+const EARLIER: usize = 64 << 10;
 
 impl TurnAnswer {
     /// The next event of this leg; none after its ending.
@@ -86,15 +86,15 @@ impl TurnAnswer {
 
     /// From here on everything belongs to the next leg.
     pub(crate) fn end_leg(&mut self) {
-        if self.told.len() + self.words.len() > TOLD {
-            self.told.clear();
+        if self.earlier.len() + self.words.len() > EARLIER {
+            self.earlier.clear();
         }
-        self.told.push_str(&self.words);
+        self.earlier.push_str(&self.words);
         let last = self.all_produced();
         *self = Self {
             last: Some(last),
             events: std::mem::take(&mut self.events),
-            told: std::mem::take(&mut self.told),
+            earlier: std::mem::take(&mut self.earlier),
             visible: self.visible,
             visible_before: self.visible,
             taken: self.taken,
@@ -103,7 +103,7 @@ impl TurnAnswer {
         };
     }
 
-    /// The next leg has somebody who takes its events.
+    /// The next leg has a reader for its events.
     pub(crate) fn begin_leg(&mut self) {
         self.taken = false;
         self.waiting = 0;
@@ -133,7 +133,7 @@ impl TurnAnswer {
     /// About how many bytes the answer takes.
     pub(crate) fn memory(&self) -> usize {
         let said = self.said.len() + self.thoughts.len();
-        self.words.len() + said + self.told.len() + self.waiting
+        self.words.len() + said + self.earlier.len() + self.waiting
     }
 
     /// What waits for the next leg's client, in bytes.
@@ -228,7 +228,7 @@ impl TurnAnswer {
     }
 
     pub(crate) fn blob_text(&mut self, text: String) {
-        if !self.told.contains(text.trim()) {
+        if !self.earlier.contains(text.trim()) {
             self.blob_text = Some(text);
         }
     }
@@ -252,9 +252,9 @@ impl TurnAnswer {
         self.counts = TokenCounts::default();
     }
 
-    /// The leg that just ended was told to be so many tokens of output.
+    /// So many tokens of output were reported for the leg that just ended.
     pub(crate) fn note_output(&mut self, tokens: u64, reasoning: u64) {
-        self.counts.note_told(tokens, reasoning);
+        self.counts.note_reported(tokens, reasoning);
     }
 
     /// What the leg teaches about the tokens of its model, if anything: a text that is all
@@ -265,12 +265,12 @@ impl TurnAnswer {
         }
         let thoughts = !self.thoughts.is_empty();
         // Thoughts are shown in part or in other words, so only their number can be left out.
-        let told = match usage.source {
+        let usable = match usage.source {
             UsageSource::Backend => !thoughts || usage.reasoning > 0,
             UsageSource::BackendPartial => !thoughts,
             UsageSource::Estimate => false,
         };
-        told.then(|| Sample {
+        usable.then(|| Sample {
             text: self.words.clone(),
             reported: usage.output.saturating_sub(usage.reasoning),
         })
@@ -308,14 +308,14 @@ impl TurnAnswer {
         self.push(TurnEvent::Failed(error));
     }
 
-    /// The leg is over where it is: nobody takes what else there is. Gives the tokens that
+    /// The leg is over where it is, and the rest is discarded. Gives the tokens that
     /// the backend counted. Its running counters may be behind, so what the client saw is
     /// there to be counted as well.
     pub(crate) fn cut(&mut self, shown: Option<String>) -> Option<Usage> {
-        let (mut told, mut unseen) = (None, 0);
+        let (mut counted, mut unseen) = (None, 0);
         for event in self.events.drain(..) {
             match event {
-                TurnEvent::Usage(usage) => told = Some(usage),
+                TurnEvent::Usage(usage) => counted = Some(usage),
                 TurnEvent::Reasoning(text) => unseen += text.len(),
                 _ => {}
             }
@@ -327,7 +327,7 @@ impl TurnAnswer {
             thoughts: self.thoughts.get(..seen).unwrap_or_default().to_owned(),
             output: None,
         });
-        told.or_else(|| self.usage()).or_else(|| {
+        counted.or_else(|| self.usage()).or_else(|| {
             let output = self.counts.output()?;
             Some(Usage { output, source: UsageSource::BackendPartial, ..Usage::default() })
         })
@@ -338,7 +338,7 @@ impl TurnAnswer {
         self.last.take().unwrap_or_else(|| self.all_produced())
     }
 
-    /// Nobody needs to count the leg that just ended.
+    /// The leg that just ended need not be counted.
     pub(crate) fn forget_produced(&mut self) {
         self.last = None;
     }

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use secrecy::SecretString;
 use serde_json::Value;
 
-use crate::redact;
+use crate::{model::Millis, redact};
 
 /// An exchange with the sign-in service takes no longer than this.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -59,6 +59,16 @@ impl fmt::Debug for AuthOutcome {
             Self::Unreachable(why) => write!(f, "Unreachable({why})"),
         }
     }
+}
+
+/// What to do next.
+#[derive(Debug)]
+pub enum AuthStep<E> {
+    /// Come back then.
+    Wait(Millis),
+    /// Send this, and pass the outcome to `on_outcome`.
+    Ask(AuthRequest),
+    Done(Result<Box<Grant>, E>),
 }
 
 /// Tokens that were handed out.

@@ -1,4 +1,4 @@
-//! The proof that the one who asks for the tokens is the one who began the login.
+//! The proof that the program that asks for the tokens is the one that began the login.
 
 use std::fmt;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{AuthOutcome, AuthRequest, Grant, field, pkce::Login, words};
+use super::{AuthOutcome, AuthRequest, AuthStep, Grant, field, pkce::Login, words};
 use crate::model::Millis;
 
 /// The first wait; each further one is a fifth longer.
@@ -14,15 +14,7 @@ const ATTEMPTS: u32 = 150;
 /// Consecutive errors after which polling stops.
 const FAULTS: u32 = 3;
 
-/// What to do next.
-#[derive(Debug)]
-pub enum PollStep {
-    /// Come back then.
-    Wait(Millis),
-    /// Send this, and pass the outcome to [`Poll::on_outcome`].
-    Ask(AuthRequest),
-    Done(Result<Box<Grant>, PollError>),
-}
+pub type PollStep = AuthStep<PollError>;
 
 /// Why the sign-in failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 
-use super::{AuthOutcome, AuthRequest, Grant, field, words};
+use super::{AuthOutcome, AuthRequest, AuthStep, Grant, field, words};
 use crate::{model::Millis, retry::Backoff};
 
 /// The public id of Cursor's own app, which the OAuth form carries.
@@ -39,28 +39,20 @@ enum RefreshForm {
     OAuth,
 }
 
-/// What to do next.
-#[derive(Debug)]
-pub enum RefreshStep {
-    /// Come back then.
-    Wait(Millis),
-    /// Send this, and pass the outcome to [`Refresh::on_outcome`].
-    Ask(AuthRequest),
-    Done(Result<Box<Grant>, RefreshError>),
-}
+pub type RefreshStep = AuthStep<RefreshError>;
 
 /// Why there are no new tokens.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RefreshError {
     /// The proof is dead: only signing in again helps. The service's words, if any.
-    #[error("Cursor no longer accepts this sign-in{}", told(.0))]
+    #[error("Cursor no longer accepts this sign-in{}", with_words(.0))]
     SignedOut(Option<String>),
     /// It may work later.
     #[error("{0}")]
     Unavailable(String),
 }
 
-fn told(words: &Option<String>) -> String {
+fn with_words(words: &Option<String>) -> String {
     words.as_ref().map_or_else(String::new, |words| format!(": {words}"))
 }
 
@@ -90,7 +82,7 @@ enum RefreshVerdict {
     SignedOut,
     /// Not by this form, says the service.
     Refused,
-    /// There is no such form (any more).
+    /// The service does not have this form (any more).
     Gone(String),
     /// This form has a fault; another may not.
     Fault(String),

@@ -1,7 +1,7 @@
 //! JSON-RPC 2.0, one message to a line. Read leniently: the version is not looked at, a
 //! number may come back as a string, a result that is null counts as one. Written strictly.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -52,40 +52,61 @@ pub struct RpcError {
 
 // === reading ===
 
-/// All members as they came: one of a wrong type must not cost the others.
-#[derive(Deserialize)]
-struct Members<'a> {
-    #[serde(borrow, default)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    method: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    params: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    result: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    error: Option<&'a RawValue>,
+/// The members of an object, none of them read: one of a wrong type costs no other. A null counts
+/// as missing.
+#[derive(Debug, Default, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Members<'a>(#[serde(borrow)] BTreeMap<String, &'a RawValue>);
+
+impl<'a> Members<'a> {
+    /// `None`: it is not an object.
+    pub(crate) fn of(raw: Option<&'a RawValue>) -> Option<Self> {
+        read(raw)
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&'a RawValue> {
+        self.0.get(name).copied().filter(|raw| raw.get() != "null")
+    }
+
+    /// A member, if it is what it should be.
+    pub(crate) fn read<T: Deserialize<'a>>(&self, name: &str) -> Option<T> {
+        read(self.get(name))
+    }
+
+    /// A member that is a string.
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
+        self.read(name)
+    }
+
+    /// The members of a member; none of one that is not an object.
+    pub(crate) fn object(&self, name: &str) -> Self {
+        Self::of(self.get(name)).unwrap_or_default()
+    }
+
+    /// The elements of a member that are objects.
+    pub(crate) fn objects(&self, name: &str) -> impl Iterator<Item = Self> + use<'a> {
+        let elements: Vec<&RawValue> = self.read(name).unwrap_or_default();
+        elements.into_iter().filter_map(|raw| Self::of(Some(raw)))
+    }
 }
 
 /// Reads one line. `None`: it is not a message.
 #[must_use]
 pub fn parse(line: &[u8]) -> Option<RpcMessage<'_>> {
-    // Serde would read the members from an array, too.
-    if !line.trim_ascii_start().starts_with(b"{") {
-        return None;
-    }
     let members: Members<'_> = serde_json::from_slice(line).ok()?;
-    let id = members.id.and_then(RpcId::read);
-    if let Some(method) = text(members.method) {
-        let params = members.params;
+    let id = members.get("id").and_then(RpcId::read);
+    if let Some(method) = members.text("method") {
+        let params = members.get("params");
         return Some(match id {
             Some(id) => RpcMessage::Request { id, method, params },
             None => RpcMessage::Notification { method, params },
         });
     }
-    match members.error {
+    match members.get("error") {
         Some(error) => Some(RpcMessage::Response { id, outcome: Err(RpcError::read(error)) }),
-        None if id.is_some() => Some(RpcMessage::Response { id, outcome: Ok(members.result) }),
+        None if id.is_some() => {
+            Some(RpcMessage::Response { id, outcome: Ok(members.get("result")) })
+        }
         None => None,
     }
 }
@@ -132,46 +153,27 @@ impl fmt::Display for RpcError {
 
 impl RpcError {
     fn read(raw: &RawValue) -> Self {
-        #[derive(Deserialize)]
-        struct Members<'a> {
-            #[serde(borrow, default)]
-            code: Option<&'a RawValue>,
-            #[serde(borrow, default)]
-            message: Option<&'a RawValue>,
-            #[serde(borrow, default)]
-            data: Option<&'a RawValue>,
-        }
-        let members = Some(raw).filter(|raw| raw.get().starts_with('{'));
-        let Some(members) = read::<Members<'_>>(members) else {
+        let Some(members) = Members::of(Some(raw)) else {
             let words = text(Some(raw)).unwrap_or_else(|| raw.get().to_owned());
             return Self { code: 0, words: capped(words) };
         };
-        let mut words = text(members.message).unwrap_or_default();
-        let details = members.data.and_then(details).filter(|more| !words.contains(more.as_str()));
+        let mut words = members.text("message").unwrap_or_default();
+        let data = members.get("data").and_then(details);
+        let details = data.filter(|more| !words.contains(more.as_str()));
         if let Some(details) = details {
             if !words.is_empty() {
                 words.push_str(": ");
             }
             words.push_str(&details);
         }
-        Self { code: read(members.code).unwrap_or(0), words: capped(words) }
+        Self { code: members.read("code").unwrap_or(0), words: capped(words) }
     }
 }
 
 /// What `data` says in words, where it does.
 fn details(data: &RawValue) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Members<'a> {
-        #[serde(borrow, default)]
-        message: Option<&'a RawValue>,
-        #[serde(borrow, default)]
-        details: Option<&'a RawValue>,
-    }
-    if !data.get().starts_with('{') {
-        return text(Some(data));
-    }
-    let members: Members<'_> = read(Some(data))?;
-    text(members.details).or_else(|| text(members.message))
+    let Some(members) = Members::of(Some(data)) else { return text(Some(data)) };
+    members.text("details").or_else(|| members.text("message"))
 }
 
 fn capped(mut words: String) -> String {
@@ -183,38 +185,41 @@ fn capped(mut words: String) -> String {
 
 const VERSION: &str = "2.0";
 
+/// Parameters, or a result, without anything in them.
+#[derive(Debug, Serialize)]
+pub struct EmptyObject {}
+
 #[must_use]
 pub fn request(id: u64, method: &str, params: &impl Serialize) -> Bytes {
-    #[derive(Serialize)]
-    struct Request<'a, P> {
-        jsonrpc: &'a str,
-        id: u64,
-        method: &'a str,
-        params: &'a P,
-    }
-    line(&Request { jsonrpc: VERSION, id, method, params })
+    call(Some(id), method, params)
 }
 
 #[must_use]
 pub fn notification(method: &str, params: &impl Serialize) -> Bytes {
+    call(None, method, params)
+}
+
+fn call(id: Option<u64>, method: &str, params: &impl Serialize) -> Bytes {
     #[derive(Serialize)]
-    struct Notification<'a, P> {
+    struct RpcCall<'a, P> {
         jsonrpc: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<u64>,
         method: &'a str,
         params: &'a P,
     }
-    line(&Notification { jsonrpc: VERSION, method, params })
+    line(&RpcCall { jsonrpc: VERSION, id, method, params })
 }
 
 #[must_use]
 pub fn result(id: &RpcId, result: &impl Serialize) -> Bytes {
     #[derive(Serialize)]
-    struct Response<'a, R> {
+    struct RpcResultReply<'a, R> {
         jsonrpc: &'a str,
         id: &'a RpcId,
         result: &'a R,
     }
-    line(&Response { jsonrpc: VERSION, id, result })
+    line(&RpcResultReply { jsonrpc: VERSION, id, result })
 }
 
 #[must_use]
@@ -233,12 +238,12 @@ pub fn failure(id: Option<&RpcId>, code: i64, message: &str, data: Option<&RawVa
         data: Option<&'a RawValue>,
     }
     #[derive(Serialize)]
-    struct Response<'a> {
+    struct RpcErrorReply<'a> {
         jsonrpc: &'a str,
         id: Option<&'a RpcId>,
         error: Error<'a>,
     }
-    line(&Response { jsonrpc: VERSION, id, error: Error { code, message, data } })
+    line(&RpcErrorReply { jsonrpc: VERSION, id, error: Error { code, message, data } })
 }
 
 /// Our types cannot fail to be written; if one ever does, the line is `null`.

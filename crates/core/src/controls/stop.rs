@@ -61,7 +61,7 @@ impl Stops {
         Stopped { give, hit: None }
     }
 
-    /// No more text follows: what was kept back is none of them.
+    /// No more text follows, so what was held back is not a stop sequence.
     pub(super) fn release(&mut self) -> String {
         for sequence in &mut self.sequences {
             sequence.matched = 0;

@@ -117,7 +117,7 @@ impl ThinkTags {
 enum Begins {
     /// With all of them, which are that long.
     With(usize),
-    /// It is too short to tell.
+    /// It is too short to decide.
     SoFar,
     Not,
 }

@@ -1,6 +1,6 @@
 //! The fingerprint of a conversation's past. Clients do not send an answer back as they
 //! got it: reasoning is dropped, white space trimmed, text moved before or after the
-//! calls, arguments written anew, adjacent results put in another order. None of that
+//! calls, arguments reformatted, adjacent results put in another order. None of that
 //! makes another conversation; an edited text, another result or another call does.
 
 use std::{
@@ -10,9 +10,7 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-use crate::model::{
-    Image, ImageSource, Item, Message, Part, Role, ToolContent, ToolResult, TurnEvent, ids::hex,
-};
+use crate::model::{Item, Message, Part, Role, ToolResult, TurnEvent, ids::hex};
 
 /// Stands for everything that was said up to some point.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -107,11 +105,8 @@ impl HistoryChain {
     fn push(&mut self, item: &Item) {
         match item {
             Item::Message(Message { role: Role::Assistant, parts }) => {
-                for part in parts {
-                    match part {
-                        Part::Text(text) => self.say(text),
-                        Part::Image(_) => {}
-                    }
+                for text in parts.iter().filter_map(Part::text) {
+                    self.say(text);
                 }
             }
             Item::Message(Message { role: Role::User, parts }) => self.ask(parts),
@@ -131,7 +126,7 @@ impl HistoryChain {
                     "" => {}
                     text => field(&mut hash, b't', text.as_bytes()),
                 },
-                Part::Image(image) => field(&mut hash, b'i', image_bytes(image)),
+                Part::Image(image) => field(&mut hash, b'i', image.bytes()),
             }
         }
         self.record(RecordTag::User, &hash.finalize().into());
@@ -145,7 +140,7 @@ impl HistoryChain {
         }
     }
 
-    /// Arguments do not count: clients write them anew, and the id is unique.
+    /// Arguments do not count: clients reformat them, and the id is unique.
     fn call(&mut self, id: &str, name: &str) {
         self.answer(|answer| {
             answer.calls.insert((id.to_owned(), name.to_owned()));
@@ -155,11 +150,8 @@ impl HistoryChain {
     fn result(&mut self, result: &ToolResult) {
         let mut hash = Sha256::new();
         field(&mut hash, b't', result.text().trim().as_bytes());
-        for part in &result.content {
-            match part {
-                ToolContent::Text(_) => {}
-                ToolContent::Image(image) => field(&mut hash, b'i', image_bytes(image)),
-            }
+        for image in result.content.iter().filter_map(Part::image) {
+            field(&mut hash, b'i', image.bytes());
         }
         let digest = hash.finalize().into();
         let mut results = match std::mem::take(&mut self.open) {
@@ -253,9 +245,4 @@ pub(super) fn field(hash: &mut Sha256, kind: u8, bytes: &[u8]) {
     hash.update([kind]);
     hash.update(u64::try_from(bytes.len()).unwrap_or(u64::MAX).to_be_bytes());
     hash.update(bytes);
-}
-
-fn image_bytes(image: &Image) -> &[u8] {
-    let ImageSource::Inline { data, .. } = &image.source;
-    data
 }

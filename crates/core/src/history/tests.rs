@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use super::{Fingerprint, HistoryChain, setup, split, take_marker};
 use crate::model::{
     Dialect, FinishReason, Hints, Image, ImageSource, Item, Message, Part, Reasoning, Role,
-    Sampling, Tool, ToolCall, ToolChoice, ToolContent, ToolResult, TurnEvent, TurnRequest,
+    Sampling, Tool, ToolCall, ToolChoice, ToolResult, TurnEvent, TurnRequest,
     ids::{CallId, hex},
 };
 
@@ -34,7 +34,7 @@ fn call(id: &str, name: &str, arguments: &str) -> Item {
 }
 
 fn result(id: &str, text: &str) -> Item {
-    let content = vec![ToolContent::Text(text.to_owned())];
+    let content = vec![Part::Text(text.to_owned())];
     Item::ToolResult(ToolResult { call_id: id.to_owned(), content, is_error: false })
 }
 
@@ -118,7 +118,7 @@ fn images_are_compared_by_their_bytes() {
         of(&[Item::Message(Message { role: Role::User, parts })])
     };
     let answer = |image: Image| {
-        let content = vec![ToolContent::Image(image)];
+        let content = vec![Part::Image(image)];
         of(&[Item::ToolResult(ToolResult { call_id: "1".to_owned(), content, is_error: false })])
     };
     let renamed = |mut image: Image| {

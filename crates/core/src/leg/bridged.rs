@@ -8,8 +8,7 @@ use std::collections::HashSet;
 use crate::{
     history,
     model::{
-        Item, Message, Part, Role, ToolCall, ToolChoice, ToolContent, ToolResult, TurnEvent,
-        TurnRequest, Usage,
+        Item, Message, Part, Role, ToolCall, ToolChoice, ToolResult, TurnEvent, TurnRequest, Usage,
     },
 };
 
@@ -28,7 +27,7 @@ pub struct BridgedTools {
     /// Tokens of the parts of the leg that ended with executed calls.
     pub(super) before: Option<Usage>,
     executed: usize,
-    /// The model was told that it has had enough.
+    /// The model has the message that no more calls are executed.
     pub(super) warned: bool,
 
     // The present part of the leg.
@@ -156,7 +155,7 @@ impl BridgedTools {
                 "Not called: one turn may call {MOST_CALLS} tools of MCP servers. Answer with \
                  what you have."
             );
-            let content = vec![ToolContent::Text(text)];
+            let content = vec![Part::Text(text)];
             self.results.push(ToolResult { call_id: call.id.clone(), content, is_error: true });
         }
         now.to_vec()

@@ -6,8 +6,7 @@ use super::*;
 use crate::{
     controls,
     model::{
-        Dialect, Hints, Item, Message, Part, Role, Sampling, Tool, ToolChoice, ToolContent,
-        ids::SessionId,
+        Dialect, Hints, Item, Message, Part, Role, Sampling, Tool, ToolChoice, ids::SessionId,
     },
     models::Family,
     peer::{
@@ -92,7 +91,7 @@ impl Bench {
         request.items.extend(results.iter().map(|(id, text)| {
             Item::ToolResult(ToolResult {
                 call_id: (*id).to_owned(),
-                content: vec![ToolContent::Text((*text).to_owned())],
+                content: vec![Part::Text((*text).to_owned())],
                 is_error: false,
             })
         }));
@@ -148,7 +147,7 @@ impl Bench {
     }
 
     fn executed(&mut self, id: &str, text: &str) {
-        let content = vec![ToolContent::Text(text.to_owned())];
+        let content = vec![Part::Text(text.to_owned())];
         let result = ToolResult { call_id: id.to_owned(), content, is_error: false };
         self.leg.on_tool_result(result);
         if self.leg.is_working() && !self.leg.is_executing() {
@@ -259,7 +258,7 @@ fn a_turn_executes_a_limited_number_of_bridged_calls() {
             bench.executed(&id, "again");
         }
     }
-    // The model is told once, and then it is over.
+    // The model gets one message about it, and then the turn ends.
     bench.leg.continue_with_results(bench.now);
     bench.drain();
     bench.says(call(99, "ours", "{}"));

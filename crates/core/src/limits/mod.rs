@@ -1,4 +1,4 @@
-//! Who may run a turn now, who waits, and in which order.
+//! Which requests may run a turn now, which wait, and in which order.
 //!
 //! Two kinds of requests ask for a place. New turns share `total` places, and no owner
 //! has more of them than its limit. Requests that bring tool results go on with work that
@@ -8,13 +8,13 @@
 //!
 //! Where there is more than one owner, each leaves room for the others: see [`has_room`].
 //!
-//! *Invariant:* a place is never free while somebody waits who could have it.
+//! *Invariant:* a slot is never free while a request waits that could have it.
 
-mod line;
+mod queue;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use self::line::OwnerQueue;
+use self::queue::OwnerQueue;
 
 /// How many there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct GateRules {
     pub waiting: usize,
 }
 
-/// One who asks. Everything with the same number shares one limit.
+/// The owner of requests. Everything with the same number shares one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SlotOwner(pub u64);
 
@@ -58,7 +58,7 @@ impl Quota {
 /// For each slot that an owner leaves free, beyond one, it may hold this many.
 const HELD_FOR_EACH_FREE: usize = 3;
 
-/// Whether an owner who holds `held` slots of something may take one of the `free` ones.
+/// Whether an owner that holds `held` slots of something may take one of the `free` ones.
 ///
 /// One who holds none may take any. One who holds some leaves at least one, and holds at
 /// most three for each further one that it leaves. So the next owner finds a slot,
@@ -107,7 +107,7 @@ pub enum GateAnswer {
 pub enum TicketVerdict {
     /// As [`GateAnswer::Enter`].
     Enter,
-    /// Somebody else needed the place in the queue more.
+    /// Another owner had a better claim to the place in the queue.
     Dropped,
 }
 
@@ -154,20 +154,20 @@ impl SlotGate {
         if self.try_enter(owner, quota, kind) {
             return GateAnswer::Enter;
         }
-        let line = match kind {
+        let queue = match kind {
             SlotRequest::New => &mut self.new,
             SlotRequest::Results => &mut self.results,
         };
-        if line.len() >= self.rules.waiting {
+        if queue.len() >= self.rules.waiting {
             // One owner's crowd does not keep the others out.
-            match line.shorten(owner) {
+            match queue.shorten(owner) {
                 Some(dropped) => self.verdicts.push_back((dropped, TicketVerdict::Dropped)),
                 None => return GateAnswer::Refused,
             }
         }
         self.tickets += 1;
         let ticket = Ticket { owner, number: self.tickets };
-        line.push(ticket, quota);
+        queue.push(ticket, quota);
         GateAnswer::Wait(ticket)
     }
 
@@ -236,7 +236,7 @@ impl SlotGate {
         slots.saturating_sub(self.running)
     }
 
-    /// Lets in whoever can come in now.
+    /// Lets in the requests that can run now.
     fn admit(&mut self) {
         while let Some(next) = self.pop(SlotRequest::Results).or_else(|| self.pop(SlotRequest::New))
         {
@@ -245,17 +245,17 @@ impl SlotGate {
         }
     }
 
-    /// The next of this kind who can come in.
+    /// The next request of this kind that can run.
     fn pop(&mut self, kind: SlotRequest) -> Option<Ticket> {
         let (free, running_by) = (self.free_for(kind), &self.running_by);
-        let line = match kind {
+        let queue = match kind {
             SlotRequest::New => &mut self.new,
             SlotRequest::Results => &mut self.results,
         };
         if free == 0 {
             return None;
         }
-        line.pop(|owner, quota| {
+        queue.pop(|owner, quota| {
             let held = running_by.get(&owner).copied().unwrap_or_default();
             why(held, free, quota, kind).is_none()
         })

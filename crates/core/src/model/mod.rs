@@ -15,5 +15,5 @@ pub use request::{
     Reasoning, Role, Sampling, Schema, TurnRequest,
 };
 pub use time::Millis;
-pub use tool::{Tool, ToolCall, ToolChoice, ToolContent, ToolResult};
+pub use tool::{Tool, ToolCall, ToolChoice, ToolResult};
 pub use usage::{Usage, UsageSource};

@@ -30,7 +30,19 @@ pub enum Item {
     Reasoning(Reasoning),
 }
 
-/// Who speaks. System texts are not items, they are in [`TurnRequest::system`].
+impl Item {
+    /// The parts of a message or of a result.
+    #[must_use]
+    pub fn parts(&self) -> &[Part] {
+        match self {
+            Self::Message(message) => &message.parts,
+            Self::ToolResult(result) => &result.content,
+            Self::ToolCall(_) | Self::Reasoning(_) => &[],
+        }
+    }
+}
+
+/// The speaker. System texts are not items, they are in [`TurnRequest::system`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     User,
@@ -43,15 +55,51 @@ pub struct Message {
     pub parts: Vec<Part>,
 }
 
+/// One piece of a message, or of what a tool gave back.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
     Text(String),
     Image(Image),
 }
 
+impl Part {
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Image(_) => None,
+        }
+    }
+
+    #[must_use]
+    pub fn image(&self) -> Option<&Image> {
+        match self {
+            Self::Image(image) => Some(image),
+            Self::Text(_) => None,
+        }
+    }
+
+    /// How much of the client's bytes it holds.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Image(image) => image.bytes().len(),
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Image {
     pub source: ImageSource,
+}
+
+impl Image {
+    #[must_use]
+    pub fn bytes(&self) -> &Bytes {
+        let ImageSource::Inline { data, .. } = &self.source;
+        data
+    }
 }
 
 /// Where the bytes of an image are. Only inline bytes reach a backend: the gateway
@@ -149,7 +197,7 @@ pub struct ParamHandling {
     pub native: Vec<&'static str>,
     /// The gateway sees to them.
     pub emulated: Vec<&'static str>,
-    /// Nobody does.
+    /// Neither does anything with them.
     pub ignored: Vec<&'static str>,
 }
 
@@ -174,7 +222,7 @@ pub enum Dialect {
     Messages,
 }
 
-/// Things beside the conversation that a client or its headers tell us.
+/// Things beside the conversation, from the body of the request or its headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hints {
     pub stream: bool,

@@ -1,6 +1,6 @@
 //! What a request says and has, for counting.
 
-use super::{Image, ImageSource, Item, Part, ToolContent, TurnRequest};
+use super::{Item, Part, TurnRequest};
 
 impl TurnRequest {
     /// Every text that the model would read, in order: instructions, tools, conversation.
@@ -19,70 +19,24 @@ impl TurnRequest {
         /// What holds a text, and what holds that.
         const EACH: usize = 128;
         let texts = self.texts().fold(0, |sum, text| sum + text.len() + EACH);
-        let images: usize = self.items.iter().map(images).sum();
+        let images = self.items.iter().flat_map(Item::parts).filter_map(Part::image);
+        let images: usize = images.map(|image| image.bytes().len()).sum();
         texts + images + self.items.len() * EACH
     }
 
     /// How many images it has.
     #[must_use]
     pub fn images(&self) -> usize {
-        self.items
-            .iter()
-            .map(|item| match item {
-                Item::Message(message) => {
-                    message.parts.iter().filter(|part| matches!(part, Part::Image(_))).count()
-                }
-                Item::ToolResult(result) => result
-                    .content
-                    .iter()
-                    .filter(|content| matches!(content, ToolContent::Image(_)))
-                    .count(),
-                Item::ToolCall(_) | Item::Reasoning(_) => 0,
-            })
-            .sum()
-    }
-}
-
-/// The bytes of its images.
-fn images(item: &Item) -> usize {
-    match item {
-        Item::Message(message) => {
-            let images = message.parts.iter().map(|part| match part {
-                Part::Text(_) => 0,
-                Part::Image(Image { source: ImageSource::Inline { data, .. } }) => data.len(),
-            });
-            images.sum()
-        }
-        Item::ToolResult(result) => {
-            let images = result.content.iter().map(|content| match content {
-                ToolContent::Text(_) => 0,
-                ToolContent::Image(_) => content.bytes(),
-            });
-            images.sum()
-        }
-        Item::ToolCall(_) | Item::Reasoning(_) => 0,
+        self.items.iter().flat_map(Item::parts).filter_map(Part::image).count()
     }
 }
 
 fn texts(item: &Item) -> Vec<&str> {
     match item {
-        Item::Message(message) => message
-            .parts
-            .iter()
-            .filter_map(|part| match part {
-                Part::Text(text) => Some(text.as_str()),
-                Part::Image(_) => None,
-            })
-            .collect(),
+        Item::Message(_) | Item::ToolResult(_) => {
+            item.parts().iter().filter_map(Part::text).collect()
+        }
         Item::ToolCall(call) => vec![&call.name, &call.arguments],
-        Item::ToolResult(result) => result
-            .content
-            .iter()
-            .filter_map(|content| match content {
-                ToolContent::Text(text) => Some(text.as_str()),
-                ToolContent::Image(_) => None,
-            })
-            .collect(),
         Item::Reasoning(reasoning) => vec![&reasoning.text],
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::request::{Image, ImageSource};
+use super::request::Part;
 
 /// A tool that the client offers and executes itself.
 #[derive(Clone, Debug)]
@@ -36,39 +36,15 @@ pub struct ToolCall {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ToolResult {
     pub call_id: String,
-    pub content: Vec<ToolContent>,
+    pub content: Vec<Part>,
     pub is_error: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum ToolContent {
-    Text(String),
-    Image(Image),
-}
-
-impl ToolContent {
-    /// How much of the client's bytes it holds.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        match self {
-            Self::Text(text) => text.len(),
-            Self::Image(Image { source: ImageSource::Inline { data, .. } }) => data.len(),
-        }
-    }
 }
 
 impl ToolResult {
     /// The textual parts, joined by newlines.
     #[must_use]
     pub fn text(&self) -> String {
-        let texts: Vec<&str> = self
-            .content
-            .iter()
-            .filter_map(|part| match part {
-                ToolContent::Text(text) => Some(text.as_str()),
-                ToolContent::Image(_) => None,
-            })
-            .collect();
+        let texts: Vec<&str> = self.content.iter().filter_map(Part::text).collect();
         texts.join("\n")
     }
 }

@@ -1,4 +1,4 @@
-//! Families of models: who made them, their limits, which of two is newer.
+//! Families of models: their makers, their limits, which of two is newer.
 
 /// What kind of model an id names. Decides how efforts are spelled on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -133,7 +133,7 @@ fn longest_prefix(table: &[(&str, u32)], id: &str) -> Option<u32> {
 }
 
 /// The version inside an id: `claude-opus-4-8` and `claude-4.8-opus` are both 4.8.
-/// Dates such as `20250929` are no version.
+/// Dates such as `20250929` are not versions.
 pub(super) fn version(id: &str) -> Vec<u32> {
     id.split(['-', '.'])
         .filter_map(|word| {

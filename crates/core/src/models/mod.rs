@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 pub use family::Family;
 pub(crate) use likeness::{Likeness, likeness};
-pub use resolve::{Resolved, UnknownName, Via};
+pub use resolve::{ModelPick, Resolved, UnknownName, Via};
 
 /// The id the backend knows its own choice by.
 pub const AUTO_WIRE_ID: &str = "default";
@@ -121,7 +121,7 @@ impl ModelInfo {
         Family::of(&self.id)
     }
 
-    /// Who made it, in the words of `owned_by`.
+    /// Its maker, for `owned_by`.
     #[must_use]
     pub fn owner(&self) -> &'static str {
         self.family().owner()

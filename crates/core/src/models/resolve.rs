@@ -11,6 +11,14 @@ use crate::{
     model::Effort,
 };
 
+/// The model of a turn, in the backend's words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelPick {
+    pub id: String,
+    pub parameters: Vec<(String, String)>,
+    pub max_mode: bool,
+}
+
 /// A model, chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolved {

@@ -27,7 +27,7 @@ impl Wish {
 
     /// `self` where it says something, `weaker` elsewhere.
     pub(super) fn or(mut self, weaker: Self) -> Self {
-        // Who names an effort has also decided about thinking.
+        // A client that names an effort has also decided about thinking.
         if self.effort.is_none() {
             self.effort = weaker.effort;
             self.thinking = self.thinking.or(weaker.thinking);

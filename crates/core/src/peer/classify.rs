@@ -1,8 +1,8 @@
 //! What a failure of the backend means for the caller. Cursor's own error enum is
 //! looked at first; its words only where there is no enum or it is too coarse to
-//! tell a quota from an old client; then the Connect code or the HTTP status.
+//! distinguish a quota from an old client; then the Connect code or the HTTP status.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use ibeam_proto::aiserver::ErrorKind as Kind;
 
@@ -13,7 +13,7 @@ use crate::{
     redact,
 };
 
-/// What may be done about a failure, beside telling the caller.
+/// What may be done about a failure, beside reporting it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remedy {
     /// Nothing: the same request would fail again.
@@ -45,10 +45,18 @@ pub struct PeerFailure {
 }
 
 impl PeerFailure {
+    pub(crate) fn new(
+        code: ErrorCode,
+        message: impl Into<Cow<'static, str>>,
+        remedy: Remedy,
+    ) -> Self {
+        Self { error: TurnError::new(code, message), remedy }
+    }
+
     /// A stream that ended before its turn did.
     pub(crate) fn cut_short() -> Self {
         let text = "Cursor closed the stream before the answer was complete.";
-        failure(ErrorCode::UpstreamClosed, text.to_owned(), Remedy::Resume)
+        Self::new(ErrorCode::UpstreamClosed, text, Remedy::Resume)
     }
 
     /// Nothing was heard from the backend.
@@ -125,9 +133,9 @@ pub(crate) fn connect_error(error: &ConnectError) -> PeerFailure {
         Remedy::None
     };
     let cause = format!("connect {}: {}", error.code.as_str(), words.public);
-    let mut told = TurnError::new(code, message(code, kind, &words.public)).cause(cause);
-    told.permanent = retryable == Some(false) || error.code == Code::Unimplemented;
-    PeerFailure { error: told, remedy }
+    let mut turn_error = TurnError::new(code, message(code, kind, &words.public)).cause(cause);
+    turn_error.permanent = retryable == Some(false) || error.code == Code::Unimplemented;
+    PeerFailure { error: turn_error, remedy }
 }
 
 /// A transport that failed.
@@ -138,23 +146,35 @@ pub(crate) fn link_error(error: &LinkError) -> PeerFailure {
                 "ibeam cannot reach Cursor: {why}. Check the network, a proxy (HTTPS_PROXY) and \
                  CURSOR_API_URL."
             );
-            failure(ErrorCode::Unavailable, redact::text(&text).into(), Remedy::Retry).unreachable()
+            PeerFailure::new(
+                ErrorCode::Unavailable,
+                redact::text(&text).into_owned(),
+                Remedy::Retry,
+            )
+            .unreachable()
         }
-        LinkError::ConnectTimeout => failure(
+        LinkError::ConnectTimeout => PeerFailure::new(
             ErrorCode::Timeout,
             "Connecting to Cursor took too long. Check the network, or raise the setting \
-             `clocks.connect`."
-                .to_owned(),
+             `clocks.connect`.",
             Remedy::Retry,
         )
         .unreachable(),
         LinkError::Refused(why) => {
             let text = format!("Cursor refused the stream: {why}");
-            failure(ErrorCode::Unavailable, redact::text(&text).into(), Remedy::Retry)
+            PeerFailure::new(
+                ErrorCode::Unavailable,
+                redact::text(&text).into_owned(),
+                Remedy::Retry,
+            )
         }
         LinkError::Reset(why) => {
             let text = format!("The connection to Cursor broke: {why}");
-            failure(ErrorCode::UpstreamClosed, redact::text(&text).into(), Remedy::Resume)
+            PeerFailure::new(
+                ErrorCode::UpstreamClosed,
+                redact::text(&text).into_owned(),
+                Remedy::Resume,
+            )
         }
         LinkError::Fault(error) => {
             PeerFailure { error: TurnError::clone(error), remedy: Remedy::None }
@@ -175,7 +195,7 @@ fn refused(status: u16, error: &ConnectError, retry_after: Option<Duration>) -> 
     let mut failure = connect_error(error);
     let words = ErrorWords::of(error);
     if error.code == Code::Unknown && error.detail.is_none() && words.code().is_none() {
-        // Not a name Connect knows, nor words that tell: the status says more.
+        // Neither a code of Connect nor known words: the status says more.
         let plain = by_status(status, None);
         failure.error.code = plain.error.code;
         failure.error.permanent |= plain.error.permanent;
@@ -195,10 +215,6 @@ fn refused(status: u16, error: &ConnectError, retry_after: Option<Duration>) -> 
     failure
 }
 
-fn failure(code: ErrorCode, message: String, remedy: Remedy) -> PeerFailure {
-    PeerFailure { error: TurnError::new(code, message), remedy }
-}
-
 fn by_status(status: u16, retry_after: Option<Duration>) -> PeerFailure {
     let (code, remedy) = match status {
         401 => (ErrorCode::NotAuthenticated, Remedy::FreshToken),
@@ -214,7 +230,7 @@ fn by_status(status: u16, retry_after: Option<Duration>) -> PeerFailure {
         _ => (ErrorCode::UpstreamError, Remedy::None),
     };
     let text = message(code, None, &format!("HTTP status {status}"));
-    let mut failure = failure(code, text, remedy);
+    let mut failure = PeerFailure::new(code, text, remedy);
     failure.error.retry_after = retry_after;
     // Another service, or a form that it does not take; but not a conflict or a time-out.
     failure.error.permanent = matches!(status, 400 | 404..=407 | 410..=424);
@@ -222,7 +238,7 @@ fn by_status(status: u16, retry_after: Option<Duration>) -> PeerFailure {
 }
 
 /// The texts of an error: what the caller is shown, and a lower-case copy to look
-/// for the phrases that tell apart what the enum does not.
+/// for the phrases that distinguish what the enum does not.
 struct ErrorWords {
     public: String,
     lower: String,
@@ -277,7 +293,7 @@ impl ErrorWords {
         self.says(&["free plan", "free users", "free tier"]) && self.says(&["auto"])
     }
 
-    /// A 429 or a generic error is often something else; Cursor's words tell.
+    /// A 429 or a generic error is often something else, as Cursor's words show.
     fn code(&self) -> Option<ErrorCode> {
         if self.says(&[
             "country or region",

@@ -30,9 +30,9 @@ pub(crate) fn instructions(request: &TurnRequest) -> (&[String], Option<&str>) {
     }
 }
 
-/// What of `words` comes after the first `told` bytes, as a message.
-pub(crate) fn said(words: &str, told: usize) -> Option<Item> {
-    let rest = words.get(told..).filter(|rest| !rest.trim().is_empty())?;
+/// The rest of `words` after the first `known` bytes, as a message.
+pub(crate) fn said(words: &str, known: usize) -> Option<Item> {
+    let rest = words.get(known..).filter(|rest| !rest.trim().is_empty())?;
     let parts = vec![Part::Text(rest.to_owned())];
     Some(Item::Message(Message { role: Role::Assistant, parts }))
 }

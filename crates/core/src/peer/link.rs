@@ -1,4 +1,4 @@
-//! How a transport tells the turn machine that it failed.
+//! How a transport reports to the turn machine that it failed.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ impl LinkError {
         matches!(self, Self::Reset(why) if why.contains("INTERNAL_ERROR"))
     }
 
-    /// What the caller of a plain request, such as the model list, is told.
+    /// The error for the caller of a plain request, such as the model list.
     #[must_use]
     pub fn to_turn_error(&self) -> TurnError {
         super::classify::link_error(self).error

@@ -24,7 +24,7 @@ pub use self::{
     link::LinkError,
 };
 use crate::error::TurnError;
-use crate::model::{FinishReason, Millis, ToolCall, ToolContent, ToolResult, TurnRequest, Usage};
+use crate::model::{FinishReason, Millis, Part, ToolCall, ToolResult, TurnRequest, Usage};
 
 /// One protocol that turns are run over. It lives as long as the turn, over all its links.
 ///
@@ -142,7 +142,7 @@ pub trait Peer: fmt::Debug + Send + Sized + 'static {
         call_id: &str,
         call: &Self::Call,
         result: Option<&ToolResult>,
-        beside: Vec<ToolContent>,
+        beside: Vec<Part>,
     ) -> Vec<String>;
 
     // === what is kept ===

@@ -8,7 +8,7 @@ use super::{
     DriftReport, InMessage, LinkError, LinkRelease, OutMessage, Peer, PeerCall, PeerEvent,
     PeerFailure, PeerOutput, Shown, TurnClocks, TurnView,
 };
-use crate::model::{Millis, ToolCall, ToolContent, ToolResult, TurnRequest};
+use crate::model::{Millis, Part, ToolCall, ToolResult, TurnRequest};
 
 #[derive(Debug, Default)]
 pub(crate) struct ScriptedPeer {
@@ -116,7 +116,7 @@ impl Peer for ScriptedPeer {
         _: &str,
         call: &u64,
         result: Option<&ToolResult>,
-        _: Vec<ToolContent>,
+        _: Vec<Part>,
     ) -> Vec<String> {
         let text = result.map_or_else(String::new, ToolResult::text);
         self.events.push_back(PeerOutput::Send(Sent::Result(*call, text.clone())));

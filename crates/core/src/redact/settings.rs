@@ -371,7 +371,7 @@ fn is_flag(text: &str) -> bool {
     text.starts_with('-') && !text.contains('=') && is_secret(text)
 }
 
-/// A number or a word of the format itself: `input_cost_per_token` is no secret.
+/// A number or a word of the format itself: `input_cost_per_token` is not a secret.
 fn is_plain(value: &str) -> bool {
     let value = value.split(" #").next().unwrap_or_default().trim().trim_end_matches(',');
     value.parse::<f64>().is_ok() || matches!(value, "true" | "false" | "null" | "~" | "{}" | "[]")

@@ -55,7 +55,7 @@ fn planted_secrets_are_not_shown() {
     }
 }
 
-/// What is no secret is there to be read.
+/// Values that are not secrets stay readable.
 #[test]
 fn other_values_are_shown() {
     for text in [
@@ -87,7 +87,7 @@ mod any {
     use proptest::prelude::*;
 
     proptest! {
-        /// Lines are counted by who shows them.
+        /// Line numbers must still match.
         #[test]
         fn number_of_lines_is_kept(text in "([a-z]{0,3}|key|[\"'`{}\\[\\]:=,#/|> \\-\n$\\\\é]){0,40}") {
             let shown = super::super::text(&text);

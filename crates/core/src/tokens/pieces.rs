@@ -68,7 +68,7 @@ fn border(text: &str, from: usize, end: usize) -> Option<usize> {
 /// white space. So
 ///
 /// - a space or tab that follows something else only ever begins a word, and
-/// - after a line break a word goes on with white space or a slash, or not at all.
+/// - after a line break a word continues with white space or a slash, or not at all.
 ///
 /// What the piece in front looks like at its end does not depend on what follows it: it ends
 /// in no white space, or in white space up to a line break, which is one word either way.

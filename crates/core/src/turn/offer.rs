@@ -2,7 +2,7 @@
 
 use crate::{
     guard::LoopGuard,
-    model::{Item, Message, Part, Role, ToolChoice, ToolContent, TurnRequest},
+    model::{Item, Message, Part, Role, ToolChoice, TurnRequest},
 };
 
 /// So many requests that are refused in one leg are a loop of their own.
@@ -37,14 +37,12 @@ pub(crate) fn must_call(request: &TurnRequest) -> bool {
 
 /// Nothing but results can be said on a stream that waits for them, so what the user
 /// says meanwhile rides on one.
-pub(crate) fn beside(messages: &[&Message]) -> Vec<ToolContent> {
+pub(crate) fn beside(messages: &[&Message]) -> Vec<Part> {
     let mut content = Vec::new();
     for part in messages.iter().flat_map(|message| &message.parts) {
         content.push(match part {
-            Part::Text(text) => {
-                ToolContent::Text(format!("<user_message>\n{text}\n</user_message>"))
-            }
-            Part::Image(image) => ToolContent::Image(image.clone()),
+            Part::Text(text) => Part::Text(format!("<user_message>\n{text}\n</user_message>")),
+            Part::Image(image) => Part::Image(image.clone()),
         });
     }
     content
@@ -89,7 +87,7 @@ pub(crate) fn note_loops(
             Item::ToolResult(result) => {
                 let note = loops.on_result(&result.call_id, result);
                 if has_room(&result.call_id) {
-                    result.content.extend(note.map(ToolContent::Text));
+                    result.content.extend(note.map(Part::Text));
                 }
             }
             Item::Message(_) => user = true,

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     history,
-    model::{Item, Millis, ToolContent, TurnRequest},
+    model::{Item, Millis, Part, TurnRequest},
     peer::Peer,
 };
 
@@ -64,7 +64,7 @@ impl<P: Peer> Turn<P> {
         self.demand(request);
     }
 
-    fn send_results(&mut self, new: &[Item], mut beside: Vec<ToolContent>) {
+    fn send_results(&mut self, new: &[Item], mut beside: Vec<Part>) {
         let calls = std::mem::take(&mut self.calls.list);
         let (out, held): (Vec<_>, Vec<_>) = calls.into_iter().partition(Call::is_out);
         self.calls.list = held;

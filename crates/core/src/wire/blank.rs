@@ -19,7 +19,7 @@ pub(in crate::wire) fn check(
         return Ok(());
     }
     let text = "the message is empty or nothing but white space; send some text";
-    Err(invalid(param(), text.to_owned()))
+    Err(invalid(param(), text))
 }
 
 fn is_blank(items: &[Item]) -> bool {

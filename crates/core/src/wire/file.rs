@@ -5,10 +5,10 @@ use base64::Engine as _;
 
 use crate::{
     error::TurnError,
-    model::Image,
+    model::Part,
     wire::{
         image::{BASE64, from_data_url},
-        json::{invalid, unsupported},
+        json::{brief, invalid, unsupported},
     },
 };
 
@@ -37,14 +37,8 @@ pub(in crate::wire) struct InlineFile<'a> {
     pub(in crate::wire) has_url: bool,
 }
 
-/// What a file holds.
-pub(in crate::wire) enum Content {
-    Text(String),
-    Image(Image),
-}
-
 /// Reads a file; `path` is that of the object with its fields.
-pub(in crate::wire) fn read(file: &InlineFile<'_>, path: &str) -> Result<Content, TurnError> {
+pub(in crate::wire) fn read(file: &InlineFile<'_>, path: &str) -> Result<Part, TurnError> {
     let Some(data) = file.data.filter(|data| !data.is_empty()) else {
         let (field, why) = if file.has_id {
             ("file_id", "uploaded files are not supported: the gateway stores no files")
@@ -52,7 +46,7 @@ pub(in crate::wire) fn read(file: &InlineFile<'_>, path: &str) -> Result<Content
             ("file_url", "file URLs are not supported: the gateway does not fetch URLs")
         } else {
             let text = "a file part needs its `file_data`";
-            return Err(invalid(format!("{path}.file_data"), text.to_owned()));
+            return Err(invalid(format!("{path}.file_data"), text));
         };
         let text = format!("{why}; send the file itself in `file_data`");
         return Err(unsupported(format!("{path}.{field}"), text));
@@ -62,7 +56,7 @@ pub(in crate::wire) fn read(file: &InlineFile<'_>, path: &str) -> Result<Content
     let (mime, payload) = split(data);
     let mime = if mime.is_empty() { by_name(name) } else { mime.to_ascii_lowercase() };
     if mime.starts_with("image/") {
-        return from_data_url(data, &param).map(Content::Image);
+        return from_data_url(data, &param).map(Part::Image);
     }
     if mime == "application/pdf" {
         let text = "PDF files are not supported; send their text, or pages as images";
@@ -71,25 +65,17 @@ pub(in crate::wire) fn read(file: &InlineFile<'_>, path: &str) -> Result<Content
     if !(mime.starts_with("text/") || TEXTUAL.contains(&mime.as_str())) {
         return Err(unsupported(
             param,
-            format!(
-                "files of type `{}` are not supported; send text or images",
-                mime.chars().take(64).collect::<String>()
-            ),
+            format!("files of type `{}` are not supported; send text or images", brief(&mime)),
         ));
     }
     let clean: Vec<u8> = payload.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     let Ok(bytes) = BASE64.decode(clean) else {
-        return Err(invalid(param, "the data of the file is not valid base64".to_owned()));
+        return Err(invalid(param, "the data of the file is not valid base64"));
     };
     let Ok(text) = String::from_utf8(bytes) else {
-        return Err(invalid(
-            param,
-            "the file is declared as text but is not valid \
-                                   UTF-8"
-                .to_owned(),
-        ));
+        return Err(invalid(param, "the file is declared as text but is not valid UTF-8"));
     };
-    Ok(Content::Text(if name.is_empty() { text } else { format!("File `{name}`:\n{text}") }))
+    Ok(Part::Text(if name.is_empty() { text } else { format!("File `{name}`:\n{text}") }))
 }
 
 /// The type and the payload of a `data:` URL. Bare base64 has no type.

@@ -7,8 +7,9 @@ use base64::{
 };
 
 use crate::{
-    error::{ErrorCode, TurnError},
+    error::TurnError,
     model::{Image, ImageSource},
+    wire::json::{brief, invalid},
 };
 
 /// Formats that the models read.
@@ -22,26 +23,32 @@ pub(in crate::wire) const BASE64: GeneralPurpose = GeneralPurpose::new(
 
 /// Reads `data:image/png;base64,…`; `param` names the field for the error.
 pub(in crate::wire) fn from_data_url(url: &str, param: &str) -> Result<Image, TurnError> {
-    let bad =
-        |message: String| TurnError::new(ErrorCode::InvalidValue, message).param(param.to_owned());
     let url = url.trim();
     let Some(rest) = strip_scheme(url) else {
         let http = ["http:", "https:"].iter().any(|scheme| starts_with_ignoring_case(url, scheme));
-        return Err(bad(if http {
-            "image URLs on the web are not supported, because the gateway does not fetch URLs; \
+        return Err(invalid(
+            param.to_owned(),
+            if http {
+                "image URLs on the web are not supported, because the gateway does not fetch URLs; \
              send the image itself as a `data:image/…;base64,…` URL"
-                .to_owned()
-        } else {
-            "an image must be a `data:image/…;base64,…` URL".to_owned()
-        }));
+            } else {
+                "an image must be a `data:image/…;base64,…` URL"
+            },
+        ));
     };
     let Some((head, payload)) = rest.split_once(',') else {
-        return Err(bad("the `data:` URL of the image has no `,` before its data".to_owned()));
+        return Err(invalid(
+            param.to_owned(),
+            "the `data:` URL of the image has no `,` before its data",
+        ));
     };
     let mut words = head.split(';').map(str::trim);
     let mime = words.next().unwrap_or_default();
     if !words.any(|word| word.eq_ignore_ascii_case("base64")) {
-        return Err(bad("the `data:` URL of the image must be base64-encoded".to_owned()));
+        return Err(invalid(
+            param.to_owned(),
+            "the `data:` URL of the image must be base64-encoded",
+        ));
     }
     from_base64(mime, payload, param)
 }
@@ -52,18 +59,19 @@ pub(in crate::wire) fn from_base64(
     payload: &str,
     param: &str,
 ) -> Result<Image, TurnError> {
-    let bad =
-        |message: String| TurnError::new(ErrorCode::InvalidValue, message).param(param.to_owned());
     let mime = match mime.to_ascii_lowercase() {
         mime if mime == "image/jpg" => "image/jpeg".to_owned(),
         mime => mime,
     };
     if !FORMATS.contains(&mime.as_str()) {
-        return Err(bad(format!(
-            "images of type `{}` are not supported; use one of {}",
-            mime.chars().take(64).collect::<String>(),
-            FORMATS.join(", ")
-        )));
+        return Err(invalid(
+            param.to_owned(),
+            format!(
+                "images of type `{}` are not supported; use one of {}",
+                brief(&mime),
+                FORMATS.join(", ")
+            ),
+        ));
     }
     let decoded = if payload.bytes().any(|byte| byte.is_ascii_whitespace()) {
         let clean: Vec<u8> = payload.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
@@ -72,9 +80,9 @@ pub(in crate::wire) fn from_base64(
         BASE64.decode(payload)
     };
     match decoded {
-        Ok(data) if data.is_empty() => Err(bad("the image is empty".to_owned())),
+        Ok(data) if data.is_empty() => Err(invalid(param.to_owned(), "the image is empty")),
         Ok(data) => Ok(Image { source: ImageSource::Inline { mime, data: data.into() } }),
-        Err(_) => Err(bad("the data of the image is not valid base64".to_owned())),
+        Err(_) => Err(invalid(param.to_owned(), "the data of the image is not valid base64")),
     }
 }
 

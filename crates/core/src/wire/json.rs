@@ -1,11 +1,16 @@
 //! JSON as requests bring it and replies need it.
 
+use std::borrow::Cow;
+
 use bytes::{BufMut as _, BytesMut};
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, error::Category, value::RawValue};
 
 use super::scan;
-use crate::error::{ErrorCode, TurnError};
+use crate::{
+    error::{ErrorCode, TurnError},
+    model::Effort,
+};
 
 /// The longest piece of a parser's message that is passed on: it may quote a value.
 const DETAIL_CAP: usize = 200;
@@ -106,22 +111,93 @@ pub(in crate::wire) fn is_set(value: Option<&RawValue>, defaults: &[&str]) -> bo
 const MOST_TOOLS: usize = 1024;
 
 /// # Errors
-/// There are more tools than anybody uses; `count` is with the next one.
+/// There are more tools than a request can have; `count` includes the next one.
 pub(in crate::wire) fn check_tools(count: usize) -> Result<(), TurnError> {
     if count > MOST_TOOLS {
         let text = format!("a request can have at most {MOST_TOOLS} tools");
-        return Err(invalid("tools".to_owned(), text));
+        return Err(invalid("tools", text));
     }
     Ok(())
 }
 
-pub(in crate::wire) fn invalid(param: String, message: String) -> TurnError {
+/// The name of the model that a request asks for.
+///
+/// # Errors
+/// `InvalidValue`: there is none.
+pub(in crate::wire) fn model_name(given: Option<&str>) -> Result<String, TurnError> {
+    match given.map(str::trim) {
+        Some(name) if !name.is_empty() => Ok(name.to_owned()),
+        _ => Err(invalid("model", "`model` is missing or empty")),
+    }
+}
+
+/// The text in `path.field`; `text` says that it is needed.
+///
+/// # Errors
+/// `InvalidValue`: it is missing or empty.
+pub(in crate::wire) fn required<T: AsRef<str>>(
+    given: Option<T>,
+    path: &str,
+    field: &str,
+    text: &'static str,
+) -> Result<T, TurnError> {
+    let missing = || invalid(format!("{path}.{field}"), text);
+    given.filter(|given| !given.as_ref().is_empty()).ok_or_else(missing)
+}
+
+/// The effort in the field `param`.
+///
+/// # Errors
+/// `InvalidValue`: the word is unknown.
+pub(in crate::wire) fn effort(
+    word: Option<&str>,
+    param: &'static str,
+) -> Result<Option<Effort>, TurnError> {
+    let Some(word) = word.filter(|word| !word.is_empty()) else { return Ok(None) };
+    Effort::parse(&word.to_ascii_lowercase()).map(Some).ok_or_else(|| {
+        let known = Effort::ALL.map(Effort::as_str).join(", ");
+        invalid(param, format!("unknown `{param}`; use one of {known}"))
+    })
+}
+
+/// The limit of tokens in the field `param`.
+///
+/// # Errors
+/// `InvalidValue`: it is not a whole number of at least 1.
+pub(in crate::wire) fn token_limit(
+    given: Option<&Number>,
+    param: &'static str,
+) -> Result<Option<u64>, TurnError> {
+    let Some(given) = given else { return Ok(None) };
+    let limit = given.as_u64().filter(|limit| *limit > 0);
+    let text = || format!("`{param}` must be a whole number of at least 1");
+    limit.map(Some).ok_or_else(|| invalid(param, text()))
+}
+
+/// The names of the parameters that are set.
+pub(in crate::wire) fn names_of<const N: usize>(
+    parameters: [(&'static str, bool); N],
+) -> Vec<&'static str> {
+    parameters.into_iter().filter_map(|(name, set)| set.then_some(name)).collect()
+}
+
+/// The beginning of a word of the client, for an error.
+pub(in crate::wire) fn brief(word: &str) -> &str {
+    word.char_indices().nth(64).and_then(|(end, _)| word.get(..end)).unwrap_or(word)
+}
+
+type ErrorText = Cow<'static, str>;
+
+pub(in crate::wire) fn invalid(
+    param: impl Into<ErrorText>,
+    message: impl Into<ErrorText>,
+) -> TurnError {
     TurnError::new(ErrorCode::InvalidValue, message).param(param)
 }
 
 pub(in crate::wire) fn unsupported(
-    param: String,
-    message: impl Into<std::borrow::Cow<'static, str>>,
+    param: impl Into<ErrorText>,
+    message: impl Into<ErrorText>,
 ) -> TurnError {
     TurnError::new(ErrorCode::UnsupportedParameter, message).param(param)
 }

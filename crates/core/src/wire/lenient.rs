@@ -5,9 +5,10 @@
 use std::{fmt, marker::PhantomData};
 
 use serde::de::{
-    Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
+    Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor,
     value::{MapAccessDeserializer, SeqAccessDeserializer},
 };
+use serde_json::value::RawValue;
 
 /// A `T` that must be written as an object. Serde's derive alone would also read it
 /// from an array.
@@ -116,56 +117,9 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for WordOr<T> {
 
 // === impl MaybeText ===
 
-struct MaybeTextVisitor;
-
-impl<'de> Visitor<'de> for MaybeTextVisitor {
-    type Value = MaybeText;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("anything")
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<MaybeText, E> {
-        Ok(MaybeText(Some(text.to_owned())))
-    }
-
-    fn visit_string<E: Error>(self, text: String) -> Result<MaybeText, E> {
-        Ok(MaybeText(Some(text)))
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<MaybeText, E> {
-        Ok(MaybeText(None))
-    }
-
-    fn visit_bool<E: Error>(self, _: bool) -> Result<MaybeText, E> {
-        Ok(MaybeText(None))
-    }
-
-    fn visit_i64<E: Error>(self, _: i64) -> Result<MaybeText, E> {
-        Ok(MaybeText(None))
-    }
-
-    fn visit_u64<E: Error>(self, _: u64) -> Result<MaybeText, E> {
-        Ok(MaybeText(None))
-    }
-
-    fn visit_f64<E: Error>(self, _: f64) -> Result<MaybeText, E> {
-        Ok(MaybeText(None))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<MaybeText, A::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(MaybeText(None))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<MaybeText, A::Error> {
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(MaybeText(None))
-    }
-}
-
 impl<'de> Deserialize<'de> for MaybeText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(MaybeTextVisitor)
+        let raw = <&RawValue>::deserialize(deserializer)?;
+        Ok(Self(serde_json::from_str(raw.get()).ok()))
     }
 }

@@ -2,6 +2,7 @@
 
 mod blank;
 pub mod chat;
+mod chunk;
 pub mod completions;
 mod file;
 mod freeform;
@@ -12,6 +13,7 @@ pub mod messages;
 pub mod responses;
 mod scan;
 mod surrogates;
+mod tool_choice;
 
 #[cfg(test)]
 mod testing;

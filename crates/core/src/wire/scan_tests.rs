@@ -29,7 +29,7 @@ fn duplicate_field_is_refused_with_its_path() {
         (r#"{"abc":1,"\u0061b\u0063":2}"#, "abc"),
         (r#"{"\"":1,"\"":2}"#, "\""),
         (r#"{"":1,"":2}"#, ""),
-        // A value that looks like a name is none.
+        // A value that looks like a name does not count.
         (r#"{"a":"b","c":["b","b"],"b":"a","c":1}"#, "c"),
     ] {
         let (found, text) = refused(body);

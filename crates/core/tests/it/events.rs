@@ -42,7 +42,7 @@ pub(crate) fn usage() -> TurnEvent {
 
 // === what is said, whatever the dialect ===
 
-/// What a turn says once nobody cares how it was cut.
+/// What a turn says, however it was cut.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Gist {
     pub(crate) text: String,
@@ -66,8 +66,8 @@ impl Call {
     }
 }
 
-/// Arguments are an object; whatever is none is told as an empty one by the dialects that
-/// cannot tell text.
+/// Arguments are an object; anything else becomes an empty one in the dialects that
+/// cannot express text.
 pub(crate) fn arguments(text: &str) -> Value {
     serde_json::from_str::<Map<String, Value>>(text).unwrap_or_default().into()
 }

@@ -1,4 +1,4 @@
-//! One recording of the backend, told in every dialect: as a stream and as a whole.
+//! One recording of the backend in every dialect: as a stream and as a whole.
 
 use ibeam_core::model::{FinishReason, Sampling, TurnEvent};
 
@@ -7,8 +7,8 @@ use crate::{
     recording,
 };
 
-/// Both ways of telling a turn, as they go over the wire.
-fn told(dialect: &Dialect, events: &[TurnEvent]) -> String {
+/// Both forms of a turn, as they go over the wire.
+fn written(dialect: &Dialect, events: &[TurnEvent]) -> String {
     let stream = dialect.stream(events, &[]);
     let whole = match dialect.reply(events) {
         Ok(reply) => {
@@ -25,7 +25,7 @@ fn told(dialect: &Dialect, events: &[TurnEvent]) -> String {
 fn check(name: &str, events: &[TurnEvent]) {
     // One way of speaking each is enough to look at; the laws go over all.
     for dialect in ALL.iter().filter(|dialect| !dialect.name.contains('-')) {
-        insta::assert_snapshot!(format!("{name}_{}", dialect.name), told(dialect, events));
+        insta::assert_snapshot!(format!("{name}_{}", dialect.name), written(dialect, events));
     }
 }
 

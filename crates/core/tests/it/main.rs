@@ -1,4 +1,4 @@
-//! What holds for every dialect, proven from outside: one recording of the backend told in
+//! What holds for every dialect, proven from outside: one recording of the backend in
 //! all of them, laws over random turns, and random requests in great number.
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! What encoding costs by itself. Where the bench says that a dialect is slow, this tells
+//! What encoding costs by itself. Where the bench says that a dialect is slow, this shows
 //! whether its encoder is to blame.
 
 use bytes::BytesMut;

@@ -11,9 +11,9 @@ use ibeam_core::{
         ToolChoice, TurnEvent, TurnRequest, ids::SessionId,
     },
     models::Family,
+    models::ModelPick,
     peer::agent::{
-        AgentPeer, BlobLimits, Environment, HistorySetting, ModelPick, Permissions, Plan,
-        Surroundings,
+        AgentPeer, BlobLimits, Environment, HistorySetting, Permissions, Plan, Surroundings,
     },
     turn::{Settings, Turn},
 };

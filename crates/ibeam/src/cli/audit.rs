@@ -3,6 +3,7 @@
 use std::{fmt::Write as _, process::ExitCode};
 
 use clap::{Args, builder::styling};
+use ibeam_core::backend::{BackendKind, Needs};
 
 use super::{Global, Listening, STYLES, UpstreamOptions, models::align, print, say};
 use crate::doctor::audit::{
@@ -145,9 +146,9 @@ fn sign_in(report: &AuditReport) -> Vec<(&'static str, String)> {
 }
 
 fn contacts(report: &AuditReport) -> String {
-    match report.backend {
-        "cli" | "acp" => "none; `cursor-agent` calls Cursor itself".to_owned(),
-        _ => hosts(&report.hosts),
+    match BackendKind::from_name(report.backend).map(BackendKind::needs) {
+        Some(Needs::CursorAgent) => "none; `cursor-agent` calls Cursor itself".to_owned(),
+        Some(Needs::Account) | None => hosts(&report.hosts),
     }
 }
 

@@ -6,24 +6,14 @@ use anyhow::Context as _;
 use ibeam_core::error::{ErrorCode, TurnError};
 
 use super::{Refusal, block_on, say};
-use ibeam_server::{
-    app::child_config,
-    config::Config,
-    driver::child::{ChildDriver, ChildKind},
-    tasks::Tasks,
-};
-
-/// Whether these settings leave the sign-in to the CLI.
-pub(super) fn answers(config: &Config) -> bool {
-    config.uses_cursor_agent()
-}
+use ibeam_server::{config::Config, driver::child::CursorCli, tasks::Tasks};
 
 /// The account that the CLI is signed in to.
 ///
 /// # Errors
 /// The CLI is not signed in or not installed.
 pub(super) fn account(config: &Config) -> Result<String, TurnError> {
-    let asked = block_on(async { Ok(driver(config).gate().account().await) });
+    let asked = block_on(async { Ok(cursor_cli(config).account().await) });
     asked.unwrap_or_else(|error| Err(TurnError::new(ErrorCode::Internal, error.to_string())))
 }
 
@@ -33,9 +23,9 @@ pub(super) fn instead(config: &Config) -> Option<String> {
         return None;
     }
     let asked = block_on(async {
-        let driver = driver(config);
-        Ok(match driver.program().await {
-            Ok(_) => driver.gate().account().await.map(Some),
+        let cli = cursor_cli(config);
+        Ok(match cli.program().await {
+            Ok(_) => cli.account().await.map(Some),
             Err(error) if config.cursor_agent.bin.is_some() => Err(error),
             Err(_) => Ok(None),
         })
@@ -70,7 +60,7 @@ pub(super) fn require_account(config: &Config) -> anyhow::Result<()> {
 
 /// Runs one of its commands, which has the terminal to itself.
 pub(super) fn hand_over(config: &Config, command: &str) -> anyhow::Result<ExitCode> {
-    let found = block_on(async { Ok(driver(config).program().await) })?;
+    let found = block_on(async { Ok(cursor_cli(config).program().await) })?;
     let program = found.map_err(|error| refusal(&error))?;
     let mut child = Command::new(&program.path);
     child.args(&program.leading).arg(command);
@@ -95,6 +85,6 @@ pub(super) fn tell(config: &Config) {
     }
 }
 
-fn driver(config: &Config) -> ChildDriver {
-    ChildDriver::new(child_config(config, ChildKind::Cli, false), &Tasks::new())
+fn cursor_cli(config: &Config) -> CursorCli {
+    CursorCli::of(config, false, &Tasks::new())
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use clap::{Args, builder::styling};
-use ibeam_core::backend::BackendKind;
+use ibeam_core::backend::Needs;
 
 use super::{
     Global, Listening, Refusal, STYLES, UpstreamOptions, block_on, children, options::Loaded,
@@ -89,7 +89,7 @@ impl Doctor {
                     telemetry::init(&loaded.config.log);
                 }
                 if answered_by_cli(&loaded.config) {
-                    loaded.config.named_backend = Some(BackendKind::Cli);
+                    loaded.config.named_backend = Some(Needs::CursorAgent.default_backend());
                 }
                 let token = resolution.shown.iter().find(|shown| shown.name == "access_token");
                 let token_from = token.map(|shown| shown.origin.as_str()).unwrap_or_default();

@@ -12,12 +12,13 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
 
 use super::{
-    Global, INTERRUPTED, Refusal, UpstreamOptions, block_on, browser, children, print, say,
+    Global, INTERRUPTED, Refusal, UpstreamOptions, block_on, browser, children,
+    options::sign_in_help,
+    print, say,
     screen::{self, WaitingLine},
     whoami,
 };
 use ibeam_server::{
-    app::connector,
     auth::{
         Account, ConsentKind, Credential, CredentialFile, Here,
         http::AuthHttp,
@@ -26,6 +27,7 @@ use ibeam_server::{
     },
     clock,
     config::{Config, RawConfig},
+    driver::connector,
     tasks::Tasks,
 };
 
@@ -54,10 +56,10 @@ pub(super) struct LoginCommand {
     /// Print the account as JSON; with --no-browser, first a line with the link
     #[arg(long)]
     json: bool,
-    /// Which sign-in: agent for Cursor's API, cli or acp for that of `cursor-agent`
     #[arg(
         long,
         value_name = "NAME",
+        help = sign_in_help(),
         conflicts_with_all = ["no_browser", "source", "json", "api_key_stdin"]
     )]
     backend: Option<String>,
@@ -67,7 +69,7 @@ impl LoginCommand {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
         let upstream = UpstreamOptions::through(self.backend.as_ref());
         let config = global.load_quietly(RawConfig::default(), &upstream)?;
-        if children::answers(&config) && self.source.is_none() && !self.api_key_stdin {
+        if config.uses_cursor_agent() && self.source.is_none() && !self.api_key_stdin {
             let code = children::hand_over(&config, "login")?;
             children::tell(&config);
             return Ok(code);

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::{Global, UpstreamOptions, block_on, children, say};
+use super::{Global, UpstreamOptions, block_on, children, options::sign_in_help, say};
 use ibeam_server::{
     auth::{ConsentKind, Here, LOCK_WAIT},
     config::{CredentialStorage, RawConfig},
@@ -21,8 +21,7 @@ Examples:
   ibeam logout --profile work
   ibeam logout --backend cli            sign out of the Cursor CLI itself")]
 pub(super) struct Logout {
-    /// Which sign-in: agent for Cursor's API, cli or acp for that of `cursor-agent`
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help = sign_in_help())]
     backend: Option<String>,
 }
 
@@ -30,7 +29,7 @@ impl Logout {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
         let upstream = UpstreamOptions::through(self.backend.as_ref());
         let config = global.load_quietly(RawConfig::default(), &upstream)?;
-        if children::answers(&config) {
+        if config.uses_cursor_agent() {
             let code = children::hand_over(&config, "logout")?;
             children::tell(&config);
             return Ok(code);

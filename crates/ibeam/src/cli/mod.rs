@@ -41,7 +41,7 @@ use std::{
 
 use clap::{Parser, Subcommand, builder::styling};
 use ibeam_core::{
-    backend::BackendKind,
+    backend::Needs,
     error::{ErrorCode, TurnError},
     redact,
 };
@@ -264,7 +264,7 @@ fn require_account(config: &mut Config) -> anyhow::Result<()> {
     if config.backend != Backend::Cursor {
         return Ok(());
     }
-    if children::answers(config) {
+    if config.uses_cursor_agent() {
         return children::require_account(config);
     }
     if config.access_token.is_some() {
@@ -275,7 +275,7 @@ fn require_account(config: &mut Config) -> anyhow::Result<()> {
     match discovery.found {
         Some(_) => Ok(()),
         None if children::instead(config).is_some() => {
-            config.named_backend = Some(BackendKind::Cli);
+            config.named_backend = Some(Needs::CursorAgent.default_backend());
             Ok(())
         }
         None => Err(not_signed_in(&here, &discovery.refused).into()),

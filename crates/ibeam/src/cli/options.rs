@@ -7,6 +7,7 @@ use std::{
 };
 
 use clap::Args;
+use ibeam_core::backend::{self, Needs};
 
 use super::{Refusal, USAGE, say};
 use crate::telemetry;
@@ -38,6 +39,21 @@ pub(super) struct Global {
     log_file: Option<String>,
 }
 
+/// The help of `--backend` where it chooses what answers.
+fn backend_help() -> String {
+    let choices = backend::CHOICES.replace('`', "");
+    format!("The backend: {choices}; with --sim, which of them is simulated")
+}
+
+/// The help of `--backend` where it chooses a sign-in.
+pub(super) fn sign_in_help() -> String {
+    let each = Needs::ALL.map(|needs| {
+        let names: Vec<_> = needs.backends().collect();
+        format!("{} for {}", names.join(" or "), needs.sign_in())
+    });
+    format!("Which sign-in: {}", each.join(", "))
+}
+
 /// Options of the commands that serve or ask the backend.
 #[derive(Debug, Default, Args)]
 pub(super) struct UpstreamOptions {
@@ -56,8 +72,7 @@ pub(super) struct UpstreamOptions {
     /// Make the simulator keep blobs from one stream to the next
     #[arg(long, requires = "sim")]
     keep_blobs: bool,
-    /// The backend: auto, agent, cli or acp; with --sim, which of them is simulated
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help = backend_help())]
     pub(super) backend: Option<String>,
     /// A folder that `cursor-agent` may use besides its own empty one
     #[arg(long, value_name = "DIR")]

@@ -1,7 +1,7 @@
 //! `ibeam up`: the gateway for people. The same server as `ibeam serve`, with a
 //! welcome that says how to use it.
 
-use std::{fmt::Write as _, io::IsTerminal as _, process::ExitCode};
+use std::{io::IsTerminal as _, net::SocketAddr, path::Path, process::ExitCode};
 
 use clap::Args;
 use ibeam_core::{
@@ -10,15 +10,16 @@ use ibeam_core::{
 };
 
 use super::{
-    Global, Listening, Loaded, Refusal, UpstreamOptions, advice, block_on, children, found,
+    Global, Listening, Loaded, Refusal, UpstreamOptions, advice, block_on, found,
     login::{LoginWay, sign_in, signed_in, tell_of_others},
     require_account, say,
     serve::serve,
 };
 use ibeam_server::{
     api::Service as _,
-    auth::{Here, tokens::login_command},
+    auth::Here,
     config::{Backend, Config, Listen, Origin},
+    driver::login_command,
     keys::{self, KeyPolicy},
     server::Given,
 };
@@ -85,7 +86,7 @@ impl Up {
 /// Signs the user in, if there is one to ask.
 pub(super) fn login_first(config: &Config, nobody: anyhow::Error) -> anyhow::Result<()> {
     let asked = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-    if !asked || children::answers(config) || nobody.downcast_ref::<Refusal>().is_none() {
+    if !asked || config.uses_cursor_agent() || nobody.downcast_ref::<Refusal>().is_none() {
         return Err(nobody);
     }
     let here = Here::of(config)?;
@@ -121,10 +122,7 @@ impl UpFacts {
         Self {
             sim: matches!(loaded.config.backend, Backend::Sim { .. }),
             backend: loaded.config.backend_kind(),
-            login: match children::answers(&loaded.config) {
-                true => "ibeam login --backend cli".to_owned(),
-                false => login_command(&loaded.config.profile),
-            },
+            login: login_command(&loaded.config),
             key: match &loaded.config.api_key {
                 Some(_) => ClientKey::From(loaded.key_from.clone()),
                 // If the file is no good, the server says so.
@@ -139,35 +137,37 @@ impl UpFacts {
 }
 
 fn welcome(url: &str, place: &Listen, also: &[String], facts: &UpFacts) -> String {
-    let mut out = String::new();
-    let backend = match (facts.sim, facts.backend) {
-        (true, BackendKind::Agent) => ": the simulator answers (no account, no model).",
-        (true, BackendKind::Cli) => ": a simulated `cursor-agent` answers (no account, no model).",
-        (true, BackendKind::Acp) => {
-            ": a simulated `cursor-agent acp` answers (no account, no model)."
-        }
-        (false, BackendKind::Agent) => ".",
-        (false, BackendKind::Cli) => ": `cursor-agent` answers, one process for each turn.",
-        (false, BackendKind::Acp) => ": `cursor-agent acp` answers.",
+    let also: String = also.iter().map(|url| format!("  Also at    {url}\n")).collect();
+    let how = match place {
+        Listen::Tcp(address) => at_port(url, *address, &also, &facts.key),
+        Listen::Unix(path) => at_socket(path, &also, &facts.key),
     };
-    let version = env!("CARGO_PKG_VERSION");
-    let (shown, value) = key(&facts.key);
-    let _ = writeln!(out, "\nibeam {version} is up{backend}\n");
-    let others: String = also.iter().map(|url| format!("  Also at    {url}\n")).collect();
-    let (url, socket) = match place {
-        Listen::Tcp(address) => {
-            let _ = writeln!(out, "  Base URL   {url}/v1\n  API key    {shown}");
-            out.push_str(&others);
-            if address.ip().is_unspecified() {
-                let _ = writeln!(
-                    out,
-                    "  Listening  {address} (all interfaces)\n             \
-                     add the names that other machines use for it to `allowed_hosts`"
-                );
-            }
-            let _ = write!(
-                out,
-                "
+    format!("\n{}\n\n{how}{}", headline(facts), trial(url, place, &facts.key))
+}
+
+fn headline(facts: &UpFacts) -> String {
+    let (version, row) = (env!("CARGO_PKG_VERSION"), facts.backend.row());
+    match facts.sim {
+        true => format!("ibeam {version} is up: {} answers (no account, no model).", row.simulator),
+        false => format!("ibeam {version} is up. Backend `{}`: {}.", row.name, row.description),
+    }
+}
+
+/// How to use the gateway at a port.
+fn at_port(url: &str, address: SocketAddr, also: &str, client_key: &ClientKey) -> String {
+    let (shown, value) = key(client_key);
+    let exposed = match address.ip().is_unspecified() {
+        true => format!(
+            "  Listening  {address} (all interfaces)
+             add the names that other machines use for it to `allowed_hosts`
+"
+        ),
+        false => String::new(),
+    };
+    format!(
+        "  Base URL   {url}/v1
+  API key    {shown}
+{also}{exposed}
 For OpenAI clients:
 
   export OPENAI_BASE_URL={url}/v1
@@ -180,17 +180,16 @@ For Anthropic clients:
 
 All endpoints, with examples: {url}/docs
 "
-            );
-            (url, String::new())
-        }
-        // The name in the URL is a formality.
-        Listen::Unix(path) => {
-            let path = path.display();
-            let _ = write!(
-                out,
-                "  Socket     {path}
+    )
+}
+
+/// How to use the gateway at a socket.
+fn at_socket(path: &Path, also: &str, client_key: &ClientKey) -> String {
+    let (shown, _) = key(client_key);
+    format!(
+        "  Socket     {path}
   API key    {shown}
-{others}
+{also}
 A base URL cannot name a socket, so only clients with a setting for one can use
 it, and give `http://localhost/v1` as their URL. In Python:
 
@@ -202,12 +201,22 @@ it, and give `http://localhost/v1` as their URL. In Python:
 
 All others need a port: `ibeam up` without `--listen`.
 ",
-                python = python(&facts.key),
-            );
-            ("http://localhost", format!("--unix-socket '{path}' \\\n    "))
+        path = path.display(),
+        python = python(client_key),
+    )
+}
+
+/// A first request.
+fn trial(url: &str, place: &Listen, client_key: &ClientKey) -> String {
+    let (_, value) = key(client_key);
+    let (url, socket) = match place {
+        Listen::Tcp(_) => (url, String::new()),
+        // The name in the URL is a formality.
+        Listen::Unix(path) => {
+            ("http://localhost", format!("--unix-socket '{}' \\\n    ", path.display()))
         }
     };
-    let header = match (&facts.key, place) {
+    let header = match (client_key, place) {
         (ClientKey::Any, _) => String::new(),
         (_, Listen::Tcp(_)) => "-H \"authorization: Bearer $OPENAI_API_KEY\" \\\n    ".to_owned(),
         (_, Listen::Unix(_)) => {
@@ -215,8 +224,7 @@ All others need a port: `ibeam up` without `--listen`.
             format!("-H \"authorization: Bearer {value}\" \\\n    ")
         }
     };
-    let _ = write!(
-        out,
+    format!(
         "
 Try it:
 
@@ -227,8 +235,7 @@ Try it:
 
 Ctrl-C stops it.
 ",
-    );
-    out
+    )
 }
 
 /// The key for clients: how it is described, and what stands for it in a command. Never
@@ -288,7 +295,7 @@ fn models_line(sim: bool, models: Result<&usize, &TurnError>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::{net::SocketAddr, path::PathBuf};
+    use std::path::PathBuf;
 
     use super::*;
 

@@ -3,13 +3,15 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use ibeam_core::{auth::jwt, error::ErrorCode};
+use ibeam_core::{auth::jwt, backend::Needs, error::ErrorCode};
 use secrecy::ExposeSecret as _;
 use serde::Serialize;
 
-use super::{Global, Refusal, UpstreamOptions, block_on, children, not_signed_in, print};
+use super::{
+    Global, Refusal, UpstreamOptions, block_on, children, not_signed_in, options::sign_in_help,
+    print,
+};
 use ibeam_server::{
-    app::connector,
     auth::{
         Account, Here, Tokens,
         http::{AuthHttp, PageError},
@@ -18,6 +20,7 @@ use ibeam_server::{
     },
     clock,
     config::{Config, RawConfig},
+    driver::connector,
     tasks::Tasks,
 };
 
@@ -34,8 +37,7 @@ pub(super) struct Whoami {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Which sign-in: agent for Cursor's API, cli or acp for that of `cursor-agent`
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help = sign_in_help())]
     backend: Option<String>,
 }
 
@@ -74,7 +76,7 @@ impl Whoami {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
         let upstream = UpstreamOptions::through(self.backend.as_ref());
         let config = global.load_quietly(RawConfig::default(), &upstream)?;
-        if children::answers(&config) {
+        if config.uses_cursor_agent() {
             return match children::account(&config) {
                 Ok(account) => self.show(&AccountIdentity::of_cli(account)),
                 Err(error) => {
@@ -168,7 +170,7 @@ async fn look(
         expires: tokens.expires(),
         source: tokens.source(),
         profile: here.profile().to_string(),
-        backends: vec!["agent"],
+        backends: Needs::Account.backends().collect(),
         now: clock::unix_seconds(),
         problem,
     })
@@ -184,7 +186,7 @@ impl AccountIdentity {
             expires: None,
             source: "cursor-agent".to_owned(),
             profile: CLI_PROFILE.to_owned(),
-            backends: vec!["cli", "acp"],
+            backends: Needs::CursorAgent.backends().collect(),
             now: 0,
             problem: None,
         }

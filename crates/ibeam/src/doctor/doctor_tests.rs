@@ -14,9 +14,9 @@ use ibeam_server::net::tls::TlsFault;
 
 const NOW: u64 = 1_800_000_000;
 
-fn agent() -> AgentFindings {
+fn agent() -> ApiFindings {
     let clock = ClockPair { theirs: NOW, ours: NOW };
-    AgentFindings {
+    ApiFindings {
         credential: Ok(CredentialFindings {
             source: "profile `default`".to_owned(),
             account: Some("me@example.com".to_owned()),
@@ -65,7 +65,8 @@ pub(crate) fn healthy() -> Findings {
         ports: vec![Port { address: "127.0.0.1:18741".parse().unwrap(), state: PortState::Free }],
         running: Vec::new(),
         clients: Vec::new(),
-        way: BackendRoute::Agent(agent()),
+        api: Some(agent()),
+        cursor_agent: None,
         client_version: "cli-2026.08.11-e8db854".to_owned(),
         login: "ibeam login".to_owned(),
         asked: Some(asked()),
@@ -73,9 +74,9 @@ pub(crate) fn healthy() -> Findings {
     }
 }
 
-fn child() -> ChildFindings {
-    ChildFindings {
-        kind: "cli",
+fn child() -> CursorAgentFindings {
+    CursorAgentFindings {
+        backend: "cli",
         simulated: false,
         program: Ok(PathBuf::from("/usr/bin/cursor-agent")),
         version: Some(Ok("2026.01.09-231024f".to_owned())),
@@ -95,11 +96,7 @@ fn reds(found: &Findings) -> Vec<CheckLine> {
 fn way(change: impl FnOnce(&mut Network)) -> Findings {
     let mut agent = agent();
     change(agent.network.as_mut().unwrap());
-    Findings {
-        way: BackendRoute::Agent(agent),
-        asked: Some(BackendFindings::default()),
-        ..healthy()
-    }
+    Findings { api: Some(agent), asked: Some(BackendFindings::default()), ..healthy() }
 }
 
 #[track_caller]
@@ -160,7 +157,7 @@ fn a_clock_that_is_off_comes_before_a_token_that_looks_over() {
         let credential = agent.credential.as_mut().unwrap();
         // By our clock it is over, by theirs it is not.
         (credential.renewable, credential.expires) = (false, Some(NOW - 600));
-        Findings { way: BackendRoute::Agent(agent), ..healthy() }
+        Findings { api: Some(agent), ..healthy() }
     };
     let line = one_red(&clock(NOW, NOW - 7_300), Check::Clock, Code::ClockSkew);
     assert!(line.what.contains("2 hours ahead of"), "{}", line.what);
@@ -171,7 +168,7 @@ fn a_clock_that_is_off_comes_before_a_token_that_looks_over() {
     let mut agent = agent();
     agent.network.as_mut().unwrap().answer =
         Some(Ok(Some(ClockPair { theirs: NOW + 100, ours: NOW })));
-    near.way = BackendRoute::Agent(agent);
+    near.api = Some(agent);
     assert_eq!(reds(&near), Vec::new());
     assert!(judge(&near, NOW).iter().any(|line| line.code == Some(Code::ClockSkew)));
 }
@@ -181,7 +178,7 @@ fn a_token_from_the_future_tells_of_a_late_clock_where_no_date_does() {
     let mut agent = agent();
     agent.network.as_mut().unwrap().answer = Some(Ok(None));
     agent.credential.as_mut().unwrap().issued = Some(NOW + 4_000);
-    let found = Findings { way: BackendRoute::Agent(agent), ..healthy() };
+    let found = Findings { api: Some(agent), ..healthy() };
     let line = one_red(&found, Check::Clock, Code::ClockSkew);
     assert!(line.what.contains("behind"), "{}", line.what);
 }
@@ -219,16 +216,15 @@ fn a_sign_in_that_is_not_there_is_no_fault_of_the_network() {
         (NoCredential::Nobody(Vec::new()), Code::NotSignedIn),
         (NoCredential::Unusable("malformed".to_owned()), Code::CredentialUnusable),
     ] {
-        let way = BackendRoute::Agent(AgentFindings { credential: Err(none), ..agent() });
-        let found = Findings { way, asked: Some(BackendFindings::default()), ..healthy() };
+        let api = Some(ApiFindings { credential: Err(none), ..agent() });
+        let found = Findings { api, asked: Some(BackendFindings::default()), ..healthy() };
         let line = one_red(&found, Check::Credential, code);
         assert_eq!(line.mend.as_deref(), Some("ibeam login"));
     }
-    let way =
-        BackendRoute::Agent(AgentFindings { credential: Err(NoCredential::Exposed), ..agent() });
+    let api = Some(ApiFindings { credential: Err(NoCredential::Exposed), ..agent() });
     let fault = AuditProblem { what: "other users can read it".to_owned(), mend: None };
     let files = FileFindings { looked_at: 1, faults: vec![fault] };
-    let found = Findings { way, files, asked: Some(BackendFindings::default()), ..healthy() };
+    let found = Findings { api, files, asked: Some(BackendFindings::default()), ..healthy() };
     one_red(&found, Check::Files, Code::FileExposed);
 }
 
@@ -240,27 +236,29 @@ fn a_given_token_has_to_go_before_another_can_be_used() {
     credential.given = TokenOrigin::Variable("CURSOR_ACCESS_TOKEN".to_owned());
     let models = Some(Err(failure(ErrorCode::NotAuthenticated)));
     let asked = Some(BackendFindings { models, ..BackendFindings::default() });
-    let found = Findings { way: BackendRoute::Agent(agent), asked, ..healthy() };
+    let found = Findings { api: Some(agent), asked, ..healthy() };
     let line = one_red(&found, Check::Token, Code::TokenRefused);
     assert_eq!(line.mend.as_deref(), Some("unset CURSOR_ACCESS_TOKEN; ibeam login"));
 }
 
 #[test]
 fn cursors_program_is_missing_dead_or_signed_out() {
-    let with = |child: ChildFindings, asked: BackendFindings| Findings {
-        way: BackendRoute::Child(child),
+    let with = |child: CursorAgentFindings, asked: BackendFindings| Findings {
+        api: None,
+        cursor_agent: Some(child),
         asked: Some(asked),
         ..healthy()
     };
-    let missing = ChildFindings { program: Err("not found".to_owned()), version: None, ..child() };
+    let missing =
+        CursorAgentFindings { program: Err("not found".to_owned()), version: None, ..child() };
     one_red(&with(missing.clone(), BackendFindings::default()), Check::Agent, Code::AgentMissing);
     let died = Some(Err("it ended with signal 9".to_owned()));
-    let dead = ChildFindings { version: died.clone(), ..missing };
+    let dead = CursorAgentFindings { version: died.clone(), ..missing };
     one_red(&with(dead, BackendFindings::default()), Check::Agent, Code::AgentDead);
-    let dead = ChildFindings { version: died, account: None, ..child() };
+    let dead = CursorAgentFindings { version: died, account: None, ..child() };
     one_red(&with(dead, BackendFindings::default()), Check::Agent, Code::AgentDead);
     let nobody = failure(ErrorCode::NotAuthenticated);
-    let out = ChildFindings { account: Some(Err(nobody)), ..child() };
+    let out = CursorAgentFindings { account: Some(Err(nobody)), ..child() };
     one_red(&with(out, BackendFindings::default()), Check::Agent, Code::AgentSignedOut);
     let dies = BackendFindings {
         answer: Some(Err(failure(ErrorCode::UpstreamClosed))),

@@ -23,7 +23,10 @@ pub struct Findings {
     /// Gateways of this user that run somewhere.
     pub running: Vec<RunningGateway>,
     pub clients: Vec<Installed>,
-    pub way: BackendRoute,
+    /// None: another program calls Cursor, or a simulator answers.
+    pub api: Option<ApiFindings>,
+    /// None: the backend does not run it.
+    pub cursor_agent: Option<CursorAgentFindings>,
     /// What we call ourselves to Cursor.
     pub client_version: String,
     /// The command that signs in.
@@ -99,17 +102,9 @@ pub struct Installed {
     pub update: &'static str,
 }
 
-/// Who answers.
-#[derive(Clone, Debug)]
-pub enum BackendRoute {
-    Simulator,
-    Agent(AgentFindings),
-    Child(ChildFindings),
-}
-
 /// Cursor's API.
 #[derive(Clone, Debug)]
-pub struct AgentFindings {
+pub struct ApiFindings {
     pub credential: Result<CredentialFindings, NoCredential>,
     /// None: nobody was called.
     pub network: Option<Network>,
@@ -188,8 +183,9 @@ pub struct ClockPair {
 
 /// Cursor's CLI.
 #[derive(Clone, Debug)]
-pub struct ChildFindings {
-    pub kind: &'static str,
+pub struct CursorAgentFindings {
+    /// The backend that runs it.
+    pub backend: &'static str,
     pub simulated: bool,
     /// The error says what helps.
     pub program: Result<PathBuf, String>,

@@ -8,7 +8,7 @@ mod machine;
 mod network;
 
 use super::{
-    findings::{BackendRoute, Findings},
+    findings::Findings,
     report::{Check, CheckLine, CheckState},
 };
 
@@ -25,13 +25,9 @@ pub fn judge(found: &Findings, now: u64) -> Vec<CheckLine> {
     machine::door(found, &mut lines);
     machine::ports(found, &mut lines);
     machine::clients(found, &mut lines);
-    match &found.way {
-        BackendRoute::Simulator => {}
-        BackendRoute::Agent(agent) => {
-            network::credential(agent, found, now, &mut lines);
-            network::network(agent, found, now, &mut lines);
-        }
-        BackendRoute::Child(_) => {}
+    if let Some(api) = &found.api {
+        network::credential(api, found, now, &mut lines);
+        network::network(api, found, now, &mut lines);
     }
     asked::asked(found, now, &mut lines);
     lines

@@ -7,9 +7,10 @@ use http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt as _;
 use ibeam_server::{
     api,
-    app::{App, in_memory},
+    app::App,
     auth::Tokens,
     config::{Config, Transport},
+    driver::in_memory,
     mcp::{bridge::Bridge, config::ServerSpec},
     net::connect::Connector,
     session::Fates,
@@ -86,7 +87,7 @@ impl Lab {
         let config = Config { transport, ..Config::default() };
         let (limit, tasks, connector) = (config.limits.turns, Tasks::new(), in_memory(&sim));
         let tokens = tokens(&connector, &tasks);
-        let app = App::with_tokens(config, &connector, "sim", tokens, &tasks).unwrap();
+        let app = App::with_tokens(config, &connector, tokens, &tasks).unwrap();
         let app = Arc::new(app);
         let router = api::router(Arc::clone(&app));
         Self { sim, app, router, tasks, limit }

@@ -54,6 +54,6 @@ impl Reply for Chat {
     }
 
     fn whole(self) -> Box<dyn Collect> {
-        Box::new(ChatCollector::new(self.id, self.created, self.model).with_custom(self.custom))
+        Box::new(ChatCollector::new(self.id, self.created, self.model, self.custom))
     }
 }

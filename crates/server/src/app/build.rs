@@ -3,14 +3,12 @@
 use std::{path::Path, sync::Arc};
 
 use ibeam_core::{
-    backend::BackendKind,
-    capabilities::{Capabilities, Capability},
+    backend::{BackendKind, Capability},
     error::{ErrorCode, TurnError},
     limits::GateRules,
     model::ids,
     models::{ModelInfo, ModelList},
     peer::TurnClocks,
-    peer::agent::Environment,
     turn::Settings as TurnSettings,
 };
 use secrecy::SecretString;
@@ -18,30 +16,26 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::{App, SIM, surroundings::SurroundingsCache};
+use super::{App, SIM};
 use crate::{
     api,
-    auth::{Tokens, http::AuthHttp, local_user, tokens::login_command},
+    auth::{Tokens, tokens::login_command},
     catalog::{self, Catalog, Fetch},
     checks::Checks,
-    config::{self, Backend, Config, Sim},
+    config::{self, Config, Sim},
     counter::Counter,
-    driver::{
-        AgentConfig, AgentDriver, AnyDriver, ClientProfile, Driver, MakeRoom,
-        child::{ChildConfig, ChildDriver, ChildKind, Program},
-    },
+    driver::{self, AgentConfig, AgentDriver, Driver, MakeRoom, TurnDriver},
     keys::Keys,
     large::LargeWork,
     limits::TurnSlots,
     mcp::bridge::Bridge,
-    net::{connect::Connector, hosts::Reach, pool::PoolConfig, proxy::Proxy, tls::Tls},
-    session::{Admission, Conversations, Hub, LegIndex, ParkedLimits, Patience, Registry, Retries},
+    net::connect::Connector,
+    session::{
+        Actor, Admission, Conversations, Hub, LegIndex, ParkedLimits, Patience, Registry, Retries,
+    },
     store::{ResponseLimits, Store, StoreError, StoreLimits},
     tasks::Tasks,
 };
-
-/// The backend's name when Cursor's API answers.
-const AGENT: &str = "agent";
 
 impl App {
     /// Puts the program together. `sim` is there when the simulator answers.
@@ -49,79 +43,40 @@ impl App {
     /// # Errors
     /// There is no memory for the store.
     pub fn new(config: Config, sim: Option<&Sim>, tasks: &Tasks) -> Result<Self, StoreError> {
-        if let Some(kind) = child_kind(config.backend_kind()) {
-            return Self::with_children(config, kind, sim.is_some(), tasks);
-        }
-        if config.cursor_agent.workspace.is_some() {
+        if config.cursor_agent.workspace.is_some() && !config.uses_cursor_agent() {
             warn!(
                 "`cursor_agent.workspace` has no effect: this backend does not run \
                    `cursor-agent`"
             );
         }
-        match sim {
-            Some(sim) => {
-                let tokens = Tokens::fixed(SecretString::from(Sim::TOKEN), SIM, tasks);
-                Self::with_tokens(config, &in_memory(sim), SIM, tokens, tasks)
-            }
-            None => {
-                let connector = connector(&config);
-                let http = AuthHttp::new(&connector, &config.api, tasks);
-                let tokens = local_user::tokens(&config, http, tasks);
-                Self::with_tokens(config, &connector, AGENT, tokens, tasks)
-            }
-        }
+        let (driver, tokens) = driver::open(&config, sim, tasks);
+        let backend = if sim.is_some() { SIM } else { driver.kind().name() };
+        Self::with_driver(config, driver, backend, tokens, tasks)
     }
 
-    /// Cursor's CLI answers, or its stand-in. It has its own sign-in.
-    fn with_children(
-        config: Config,
-        kind: ChildKind,
-        simulated: bool,
-        tasks: &Tasks,
-    ) -> Result<Self, StoreError> {
-        let driver = ChildDriver::new(child_config(&config, kind, simulated), tasks);
-        let tokens = Tokens::delegated(driver.gate(), tasks);
-        let store = store(&config, tasks)?;
-        let backend = match (simulated, kind) {
-            (true, _) => SIM,
-            (false, ChildKind::Cli) => "cli",
-            (false, ChildKind::Acp) => "acp",
-        };
-        Ok(Self::with_driver(
-            config,
-            AnyDriver::Child(Arc::new(driver)),
-            backend,
-            tokens,
-            store,
-            tasks,
-        ))
-    }
-
-    /// The same for tokens of the caller's choosing.
+    /// A simulator of Cursor's API answers at the other end of `connector`, and takes these
+    /// tokens.
     ///
     /// # Errors
     /// There is no memory for the store.
     pub fn with_tokens(
         config: Config,
         connector: &Connector,
-        backend: &'static str,
         tokens: Tokens,
         tasks: &Tasks,
     ) -> Result<Self, StoreError> {
-        let driver = AgentDriver::new(agent_config(&config), connector, tasks);
-        let driver = AnyDriver::Agent(Arc::new(driver));
-        let store = store(&config, tasks)?;
-        Ok(Self::with_driver(config, driver, backend, tokens, store, tasks))
+        let driver = AgentDriver::new(AgentConfig::of(&config), connector, tasks);
+        Self::with_driver(config, Arc::new(driver), SIM, tokens, tasks)
     }
 
     fn with_driver(
         config: Config,
-        driver: AnyDriver,
+        driver: Arc<dyn TurnDriver<Actor>>,
         backend: &'static str,
         tokens: Tokens,
-        store: Store,
         tasks: &Tasks,
-    ) -> Self {
+    ) -> Result<Self, StoreError> {
+        let store = store(&config, tasks)?;
         let registry = Registry::new(ParkedLimits {
             count: config.sessions.max_parked,
             bytes: config.sessions.parked_bytes,
@@ -130,7 +85,6 @@ impl App {
         driver.on_crowded(MakeRoom::new(move || turns.evict_oldest()));
         let catalog = catalog(&config, &driver, backend, &tokens, &registry, tasks);
         let hub = Hub {
-            driver,
             tokens,
             patience: Patience {
                 cancel_grace: config.clocks.cancel_grace,
@@ -159,18 +113,18 @@ impl App {
             store,
             conversations: Arc::new(Conversations::default()),
         };
-        Self {
-            http: http_settings(&config, hub.driver.kind().capabilities()),
+        Ok(Self {
+            http: http_settings(&config, driver.kind()),
             hub,
+            driver,
             backend,
             catalog,
             // Only a program that serves starts servers.
             bridge: Bridge::default(),
-            surroundings: Arc::new(SurroundingsCache::new(&config, environment())),
             admission,
             started: Instant::now(),
             config,
-        }
+        })
     }
 }
 
@@ -193,68 +147,7 @@ pub(super) fn store_file(config: &Config) -> Option<&Path> {
     config.store.file().filter(|_| config.sessions.reuse)
 }
 
-/// The way to Cursor.
-pub fn connector(config: &Config) -> Connector {
-    Connector::Tcp {
-        tls: Arc::new(Tls::new(config.ca_file.clone())),
-        proxy: Proxy::from_env(),
-        connect_timeout: config.clocks.connect,
-        reach: Reach::of(&config.api),
-    }
-}
-
-/// The way to a simulator in this process.
-#[must_use]
-pub fn in_memory(sim: &Sim) -> Connector {
-    let sim = sim.clone();
-    Connector::Memory(Arc::new(move || sim.connect()))
-}
-
-fn agent_config(config: &Config) -> AgentConfig {
-    let mut agent = AgentConfig::new(config.api.clone());
-    agent.profile = ClientProfile {
-        client_version: config.client_version.clone(),
-        ghost_mode: config.privacy,
-        timezone: None,
-    };
-    agent.transport = config.transport;
-    agent.pool = PoolConfig {
-        max_streams: config.limits.upstream_streams,
-        max_connections: config.limits.upstream_connections,
-        connect_timeout: config.clocks.connect,
-        heartbeat: config.clocks.heartbeat,
-        ..PoolConfig::default()
-    };
-    agent
-}
-
-/// None: no child answers.
-fn child_kind(backend: BackendKind) -> Option<ChildKind> {
-    match backend {
-        BackendKind::Agent => None,
-        BackendKind::Cli => Some(ChildKind::Cli),
-        BackendKind::Acp => Some(ChildKind::Acp),
-    }
-}
-
-/// How Cursor's CLI, or its stand-in, is run.
-pub fn child_config(config: &Config, kind: ChildKind, simulated: bool) -> ChildConfig {
-    ChildConfig {
-        kind,
-        agent: config.cursor_agent.clone(),
-        queue: config.clocks.queue,
-        program: simulated.then(|| {
-            let scenario = match &config.backend {
-                Backend::Sim { scenario } => scenario.as_deref(),
-                Backend::Cursor => None,
-            };
-            Program::simulated(scenario, config.simulator.native_tools)
-        }),
-        folders: config::runs_dir(),
-    }
-}
-
-fn http_settings(config: &Config, backend: Capabilities) -> api::Settings {
+fn http_settings(config: &Config, backend: BackendKind) -> api::Settings {
     api::Settings {
         bind: config.exposed().unwrap_or(&config.listen).ip(),
         allowed_hosts: config.hosts.clone(),
@@ -279,7 +172,7 @@ fn http_settings(config: &Config, backend: Capabilities) -> api::Settings {
 }
 
 /// Cursor offers them to the model when they are allowed, whether or not a client asks.
-fn served_tools(config: &Config, backend: Capabilities) -> Vec<&'static str> {
+fn served_tools(config: &Config, backend: BackendKind) -> Vec<&'static str> {
     if !backend.has(Capability::WebTools) {
         return Vec::new();
     }
@@ -308,38 +201,22 @@ pub(super) fn turn_settings(config: &Config) -> TurnSettings {
     }
 }
 
-/// What little the gateway knows about the machine that the client works on.
-fn environment() -> Environment {
-    Environment {
-        os_version: os_version(),
-        shell: std::env::var("SHELL").unwrap_or_default(),
-        time_zone: std::env::var("TZ").unwrap_or_default(),
-        workspace_paths: Vec::new(),
-    }
-}
-
-/// As the backend's own client says it: `linux 6.8.0`.
-fn os_version() -> String {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let words = [std::env::consts::OS, release.trim()];
-    words.join(" ").trim_end().to_owned()
-}
-
 /// The live model list. The simulator's is not kept: it must never answer for a
-/// real account. Nor is that of Cursor's CLI, which does not say whose it is before it is
-/// asked.
+/// real account. Nor is that of a program with its own sign-in, which does not say whose it is
+/// before it is asked.
 fn catalog(
     config: &Config,
-    driver: &AnyDriver,
+    driver: &Arc<dyn TurnDriver<Actor>>,
     backend: &str,
     tokens: &Tokens,
     registry: &Registry,
     tasks: &Tasks,
 ) -> Catalog {
-    let file = if backend == AGENT { models_file(config, tokens) } else { None };
-    let (driver, tokens, registry) = (driver.clone(), tokens.clone(), registry.clone());
+    let kept = backend != SIM && !tokens.are_delegated();
+    let file = if kept { models_file(config, tokens) } else { None };
+    let (driver, tokens, registry) = (Arc::clone(driver), tokens.clone(), registry.clone());
     let fetch: Fetch = Arc::new(move || {
-        let (driver, tokens, registry) = (driver.clone(), tokens.clone(), registry.clone());
+        let (driver, tokens, registry) = (Arc::clone(&driver), tokens.clone(), registry.clone());
         Box::pin(async move {
             if tokens.are_delegated() {
                 return unsigned(&*driver, &tokens).await.map(ModelList::new);

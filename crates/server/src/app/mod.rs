@@ -2,12 +2,7 @@
 
 mod build;
 mod count;
-mod machine;
 mod start;
-mod surroundings;
-
-pub use build::in_memory;
-pub use build::{child_config, connector};
 
 use std::sync::Arc;
 
@@ -28,12 +23,12 @@ use crate::{
     catalog::Catalog,
     clock,
     config::Config,
-    driver::AnyDriver,
+    driver::{Driver, TurnDriver},
     keys::Caller,
     large::LargeWork,
     mcp::bridge::Bridge,
     random,
-    session::{Admission, Hub, MatchedConversation, RequestContext, Snapshot, TurnStream},
+    session::{Actor, Admission, Hub, MatchedConversation, RequestContext, Snapshot, TurnStream},
     store::{Scope, Store},
     tasks::Tasks,
 };
@@ -50,10 +45,10 @@ pub struct App {
     config: Arc<Config>,
     http: api::Settings,
     hub: Arc<Hub>,
+    driver: Arc<dyn TurnDriver<Actor>>,
     backend: &'static str,
     catalog: Catalog,
     bridge: Bridge,
-    surroundings: Arc<surroundings::SurroundingsCache>,
     admission: Admission,
     started: Instant,
 }
@@ -85,8 +80,8 @@ impl App {
     }
 
     #[must_use]
-    pub fn driver(&self) -> &AnyDriver {
-        &self.hub.driver
+    pub fn driver(&self) -> &dyn Driver {
+        &*self.driver
     }
 
     /// The MCP servers of the user.

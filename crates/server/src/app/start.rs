@@ -3,33 +3,26 @@
 use std::sync::Arc;
 
 use ibeam_core::{
-    backend::BackendKind,
-    capabilities::{Capabilities, Capability},
+    backend::{BackendKind, Capability},
     controls::{self, Controls, ReadFormat},
     error::{ErrorCode, TurnError},
     history,
-    model::{AnswerFormat, Dialect, Item, Part, ToolContent, TurnRequest},
-    models::{AUTO_NAME, AUTO_WIRE_ID, Family, ModelInfo, ModelList, Resolved},
-    peer::agent::ModelPick,
-    peer::cli,
+    model::{AnswerFormat, Dialect, Item, Part, TurnRequest},
+    models::{Family, ModelInfo, ModelList, ModelPick, Resolved},
 };
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 use tracing::debug;
 
-use super::{
-    App,
-    build::turn_settings,
-    machine::{Backend, Blueprint, ChildProtocol},
-};
+use super::{App, build::turn_settings};
 use crate::{
     api::amount,
-    driver::AnyDriver,
+    driver::{NewTurn, TurnSetup},
     mcp::bridge::Offer,
     random,
     session::{
         Actor, Bridged, LegRequest, NameSource, Origin, RequestContext, RequestOutline, Route,
-        SessionName, TurnIdentity, TurnStream, refusal, shown_id,
+        SessionName, TurnStream, refusal, shown_id,
     },
     store::Scope,
 };
@@ -71,19 +64,24 @@ impl App {
         // A run that is given up cannot get the results of our own tools.
         settings.park = (settings.park && !context.fresh) || offer.is_some();
         settings.backoff.retries = self.hub.retries.left(retry);
-        let blueprint = Blueprint {
-            config: Arc::clone(&self.config),
-            backend: self.backend_for(&identity).await,
-            settings,
-            conversation_id: id.clone(),
+        let turn = NewTurn {
+            setup: TurnSetup {
+                model: identity.model.clone(),
+                models: self.catalog.known(),
+                conversation_id: id.clone(),
+                kept,
+                setup: identity.setup,
+            },
             session: writer.session(),
-            kept,
+            settings,
             seed: random::bytes(),
+            bridged: offer.as_ref().map(Offer::names),
         };
-        let names = offer.as_ref().map(Offer::names);
-        let build = move || blueprint.build(request, names);
-        let machine = large_work.run(key, bytes, build).await?;
+        let driver = Arc::clone(&self.driver);
+        let machine = move || driver.machine(turn, request);
+        let machine = large_work.run(key, bytes, machine).await?;
         let actor = Actor {
+            hub: Arc::clone(&self.hub),
             session: writer.session(),
             model: identity.model.id.clone(),
             identity,
@@ -96,7 +94,7 @@ impl App {
             bridged: offer.map(|offer| Box::new(Bridged::new(offer))),
             retry_key: retry.key,
         };
-        Ok(actor.start(machine, &self.hub).matched_as(matched, id))
+        Ok(machine.start(actor).matched_as(matched, id))
     }
 
     /// Refuses what no turn can answer, and finds the model.
@@ -110,7 +108,7 @@ impl App {
         let resolved = self.resolve(request).await?;
         // Before anything is looked up: the scope depends on the account.
         self.hub.tokens.current().await?;
-        check_images(request, self.hub.driver.kind().capabilities(), resolved.info.as_ref())?;
+        check_images(request, self.driver.kind(), resolved.info.as_ref())?;
         let Resolved { wire_id, parameters, max_mode, info, .. } = resolved;
         let family = info.as_ref().map_or_else(|| Family::of(&wire_id), ModelInfo::family);
         Ok((ModelPick { id: wire_id, parameters, max_mode }, family))
@@ -137,40 +135,6 @@ impl App {
         };
         // The instructions about the format belong to the prompt.
         Ok((offer, self.controls(request, family).await?))
-    }
-
-    /// What the driver speaks.
-    async fn backend_for(&self, identity: &TurnIdentity) -> Backend {
-        let model = &identity.model;
-        match &self.hub.driver {
-            AnyDriver::Agent(driver) => Backend::Agent {
-                driver: Arc::clone(driver),
-                model: model.clone(),
-                surroundings: Arc::clone(&self.surroundings),
-                setup: identity.setup,
-            },
-            AnyDriver::Child(driver) => Backend::Child {
-                driver: Arc::clone(driver),
-                protocol: match driver.kind() {
-                    BackendKind::Acp => ChildProtocol::Acp,
-                    BackendKind::Agent | BackendKind::Cli => ChildProtocol::Cli,
-                },
-                model: self.spelled(model).await,
-                images: driver.kind().capabilities().has(Capability::Images),
-            },
-        }
-    }
-
-    /// The model as Cursor's CLI spells it. Some builds take nothing but what they list.
-    async fn spelled(&self, model: &ModelPick) -> String {
-        if model.id == AUTO_WIRE_ID {
-            return AUTO_NAME.to_owned();
-        }
-        let written = written_out(model);
-        match self.catalog.get().await {
-            Ok(list) => cli::listing::listed(&list, &written).to_owned(),
-            Err(_) => written,
-        }
     }
 
     /// The owner of the turns and conversations of this caller.
@@ -227,20 +191,11 @@ impl App {
     }
 }
 
-/// The id of a model, and in brackets what else was chosen.
-fn written_out(model: &ModelPick) -> String {
-    if model.parameters.is_empty() {
-        return model.id.clone();
-    }
-    let parameters = model.parameters.iter().map(|(name, value)| format!("{name}={value}"));
-    format!("{}[{}]", model.id, parameters.collect::<Vec<_>>().join(","))
-}
-
 /// A result that the backend could not store would fail there, late and without a reason.
 fn fit_results(request: &TurnRequest, limit: usize) -> Result<(), TurnError> {
     for item in &request.items {
         let Item::ToolResult(result) = item else { continue };
-        let bytes: usize = result.content.iter().map(ToolContent::bytes).sum();
+        let bytes: usize = result.content.iter().map(Part::bytes).sum();
         if bytes > limit {
             let text = format!(
                 "the result of the tool call `{}` has {bytes} bytes; the limit is {}, the setting \
@@ -258,7 +213,7 @@ fn fit_results(request: &TurnRequest, limit: usize) -> Result<(), TurnError> {
 /// replaced by a note.
 fn check_images(
     request: &TurnRequest,
-    backend: Capabilities,
+    backend: BackendKind,
     model: Option<&ModelInfo>,
 ) -> Result<(), TurnError> {
     let is_shown = |item: &Item| match item {

@@ -1,6 +1,6 @@
 use bytes::Bytes;
 use ibeam_core::model::{
-    Hints, Image, ImageSource, Message, Role, Sampling, ToolChoice, ToolContent, ToolResult,
+    Hints, Image, ImageSource, Message, Part, Role, Sampling, ToolChoice, ToolResult,
 };
 
 use std::sync::atomic::Ordering;
@@ -36,44 +36,35 @@ fn request(items: Vec<Item>) -> TurnRequest {
 #[test]
 fn a_new_image_is_refused_where_nobody_can_look_at_it() {
     let shown = said(Role::User, Part::Image(image()));
-    let error = check_images(&request(vec![shown.clone()]), Capabilities::CLI, None).unwrap_err();
+    let error = check_images(&request(vec![shown.clone()]), BackendKind::Cli, None).unwrap_err();
     assert_eq!((error.code.row().status, error.param.as_deref()), (400, Some("messages")));
 
     let answer = said(Role::Assistant, Part::Text("a cat".into()));
     let next = said(Role::User, Part::Text("whose?".into()));
     assert_eq!(
-        check_images(&request(vec![shown.clone(), answer.clone(), next]), Capabilities::CLI, None),
+        check_images(&request(vec![shown.clone(), answer.clone(), next]), BackendKind::Cli, None),
         Ok(())
     );
-    assert!(check_images(&request(vec![answer, shown]), Capabilities::CLI, None).is_err());
+    assert!(check_images(&request(vec![answer, shown]), BackendKind::Cli, None).is_err());
 }
 
 #[test]
 fn an_image_in_a_result_is_not_part_of_the_prompt() {
-    let content = vec![ToolContent::Image(image())];
+    let content = vec![Part::Image(image())];
     let result = ToolResult { call_id: "c".into(), content, is_error: false };
     assert_eq!(
-        check_images(&request(vec![Item::ToolResult(result)]), Capabilities::CLI, None),
+        check_images(&request(vec![Item::ToolResult(result)]), BackendKind::Cli, None),
         Ok(())
     );
-}
-
-#[test]
-fn a_model_is_written_out_with_what_was_chosen() {
-    let mut model = ModelPick { id: "gpt-5.4".into(), ..ModelPick::default() };
-    assert_eq!(written_out(&model), "gpt-5.4");
-    let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    model.parameters = vec![set("reasoning", "high"), set("fast", "true")];
-    assert_eq!(written_out(&model), "gpt-5.4[reasoning=high,fast=true]");
 }
 
 /// The error names the call, the limit and its setting, in each dialect's field.
 #[test]
 fn a_result_beyond_the_limit_is_refused() {
-    let result = |parts: Vec<ToolContent>| {
+    let result = |parts: Vec<Part>| {
         Item::ToolResult(ToolResult { call_id: "call_7".into(), content: parts, is_error: false })
     };
-    let text = |bytes: usize| ToolContent::Text("x".repeat(bytes));
+    let text = |bytes: usize| Part::Text("x".repeat(bytes));
     for (dialect, field) in [
         (Dialect::Chat, "messages"),
         (Dialect::Messages, "messages"),
@@ -81,11 +72,9 @@ fn a_result_beyond_the_limit_is_refused() {
     ] {
         let fits = request(vec![result(vec![text(1000), text(24)]), result(vec![text(1024)])]);
         assert_eq!(fit_results(&TurnRequest { dialect, ..fits }, 1024), Ok(()));
-        for parts in [
-            vec![text(1025)],
-            vec![text(1000), text(25)],
-            vec![text(1022), ToolContent::Image(image())],
-        ] {
+        for parts in
+            [vec![text(1025)], vec![text(1000), text(25)], vec![text(1022), Part::Image(image())]]
+        {
             let refused = request(vec![result(parts)]);
             let error = fit_results(&TurnRequest { dialect, ..refused }, 1024).unwrap_err();
             assert_eq!(error.code, ErrorCode::RequestTooLarge);

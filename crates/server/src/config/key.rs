@@ -1,6 +1,8 @@
 //! Every setting there is: its name in the file, the environment variables that set
 //! it, its default. Flags, `config show` and the documentation follow this table.
 
+use ibeam_core::backend;
+
 use crate::net::hosts;
 
 /// How a bare number in an environment variable is meant.
@@ -26,7 +28,7 @@ pub struct SettingRow {
 }
 
 macro_rules! keys {
-    ($($key:ident $name:literal [$($env:expr),*] = $default:expr, $help:literal;)*) => {
+    ($($key:ident $name:literal [$($env:expr),*] = $default:expr, $help:expr;)*) => {
         /// The name of a setting.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Key { $($key),* }
@@ -84,8 +86,7 @@ keys! {
     Strict "strict" [] = "false",
         "refuse requests with a parameter that would be ignored; a client can ask for it with `x-ibeam-strict: true`";
 
-    Backend "backend" [] = "auto",
-        "`agent` (Cursor's API), `cli` or `acp` (Cursor's `cursor-agent`), or `auto`: the first that is signed in";
+    Backend "backend" [] = "auto", backend::SETTING_HELP;
     AgentBin "cursor_agent.bin" [same("CURSOR_AGENT_BIN"), same("CURSOR_AGENT_EXECUTABLE")] = "",
         "path of Cursor's CLI; by default the first `cursor-agent` or `agent` that is found";
     AgentWorkspace "cursor_agent.workspace" [] = "",

@@ -25,7 +25,10 @@ use std::{
 };
 
 use ibeam_core::{
-    backend::BackendKind, models::UnknownName, peer::agent::HistorySetting, retry::Backoff,
+    backend::{BackendKind, Needs},
+    models::UnknownName,
+    peer::agent::HistorySetting,
+    retry::Backoff,
 };
 use secrecy::{ExposeSecret as _, SecretString};
 
@@ -382,16 +385,13 @@ impl Config {
     /// The backend that runs turns.
     #[must_use]
     pub fn backend_kind(&self) -> BackendKind {
-        self.named_backend.unwrap_or(BackendKind::Agent)
+        self.named_backend.unwrap_or(Needs::Account.default_backend())
     }
 
     /// Whether Cursor's CLI runs the turns.
     #[must_use]
     pub fn uses_cursor_agent(&self) -> bool {
-        match self.backend_kind() {
-            BackendKind::Agent => false,
-            BackendKind::Cli | BackendKind::Acp => true,
-        }
+        self.backend_kind().needs() == Needs::CursorAgent
     }
 
     /// Every place where clients come in.

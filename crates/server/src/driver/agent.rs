@@ -16,9 +16,10 @@ use ibeam_core::{
     backend::BackendKind,
     codec::connect::{Decoder, Envelope},
     error::{ErrorCode, TurnError},
+    model::TurnRequest,
     models::{ModelInfo, ModelList},
     peer::LinkError,
-    peer::agent::{AgentOpen, AgentPeer},
+    peer::agent::{AgentOpen, AgentPeer, Plan},
 };
 use ibeam_proto::Wire;
 use ibeam_proto::{
@@ -33,9 +34,11 @@ use secrecy::SecretString;
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
-    BoxFuture, Dial, Driver, DriverStats, Link, LinkPeer, LinkReceiver, LinkSender, Open,
+    AgentConfig, BoxFuture, Dial, Driver, DriverStats, Link, LinkPeer, LinkReceiver, LinkSender,
+    Open, TurnSetup,
     agent_h1::{self, Http1},
     agent_h2::{self, OpenError},
+    agent_plan::AgentPlans,
     errors,
     fallback::Fallback,
     headers::{self, ClientProfile},
@@ -45,7 +48,7 @@ use crate::{
     net::{
         connect::{Connector, Host},
         http::{Bounds, HttpClient, HttpError},
-        pool::{Asleep, Pool, PoolConfig},
+        pool::{Asleep, Pool},
         tls::Alpn,
     },
     tasks::Tasks,
@@ -59,18 +62,6 @@ const CONFIG_BOUNDS: Bounds = Bounds { timeout: Duration::from_secs(5), max_body
 /// How long a server's wish about HTTP/2 is taken as current.
 const CONFIG_FRESH: Duration = Duration::from_secs(30);
 const LIST_BOUNDS: Bounds = Bounds { timeout: Duration::from_secs(15), max_body: 8 * 1024 * 1024 };
-
-#[derive(Clone, Debug)]
-pub struct AgentConfig {
-    /// Serves `Run`.
-    pub agent_host: Host,
-    /// Serves plain requests and the HTTP/1.1 streams: the agent hosts proper speak
-    /// HTTP/2 only.
-    pub api_host: Host,
-    pub profile: ClientProfile,
-    pub transport: Transport,
-    pub pool: PoolConfig,
-}
 
 /// The driver `agent`. Clones share connections and memory.
 #[derive(Clone, Debug)]
@@ -86,6 +77,7 @@ struct AgentInner {
     http1: Http1,
     unary: HttpClient,
     fallback: Arc<Fallback>,
+    plans: AgentPlans,
     policy: Mutex<Policy>,
     /// Only one asks for the first policy; the others wait for its answer.
     first_policy: tokio::sync::Mutex<()>,
@@ -100,24 +92,10 @@ struct Policy {
     forbids_h2: bool,
 }
 
-impl AgentConfig {
-    /// Everything on one host, with defaults.
-    #[must_use]
-    pub fn new(host: Host) -> Self {
-        Self {
-            agent_host: host.clone(),
-            api_host: host,
-            profile: ClientProfile::default(),
-            transport: Transport::Auto,
-            pool: PoolConfig::default(),
-        }
-    }
-}
-
 impl AgentDriver {
     #[must_use]
     pub fn new(config: AgentConfig, connector: &Connector, tasks: &Tasks) -> Self {
-        let AgentConfig { agent_host, api_host, profile, transport, pool } = config;
+        let AgentConfig { agent_host, api_host, profile, transport, pool, plans } = config;
         let profile = Arc::new(profile);
         let fallback = Arc::new(Fallback::new(transport == Transport::Auto));
         let client = |alpn| HttpClient::new(connector.clone(), alpn, tasks);
@@ -139,6 +117,7 @@ impl AgentDriver {
             http1,
             unary: client(Alpn::Http2),
             fallback,
+            plans: AgentPlans::new(plans),
             policy: Mutex::default(),
             first_policy: tokio::sync::Mutex::default(),
             tasks: tasks.clone(),
@@ -206,7 +185,13 @@ impl LinkReceiver<Bytes> for AgentReceiver {
     }
 }
 
-impl Dial<AgentPeer> for AgentDriver {
+impl Dial for AgentDriver {
+    type Peer = AgentPeer;
+
+    fn plan(&self, request: &TurnRequest, turn: TurnSetup) -> Plan {
+        self.0.plans.plan(request, turn)
+    }
+
     fn open(&self, open: OpenStream) -> BoxFuture<'_, Result<AgentLink, LinkError>> {
         Box::pin(async move {
             let inner = &self.0;

@@ -1,110 +1,77 @@
 //! Ways to run a turn upstream. A driver opens a link and hands out its two halves; what
 //! travels on them is the business of a peer in `core`.
+//!
+//! A backend is one driver: it implements [`Driver`] and [`Dial`], and [`open`] opens it.
 
 mod agent;
+mod agent_config;
 mod agent_h1;
 mod agent_h2;
+mod agent_plan;
 pub mod child;
 mod errors;
 mod fallback;
 mod headers;
+mod link;
+mod machine;
+mod surroundings;
 #[cfg(test)]
 mod testing;
 
-use std::{convert::Infallible, fmt, ops::Deref, sync::Arc};
+use std::{fmt, sync::Arc};
 
-use bytes::Bytes;
 use ibeam_core::{
-    backend::BackendKind,
+    backend::{BackendKind, Needs},
     error::TurnError,
     models::ModelInfo,
-    peer::agent::AgentPeer,
-    peer::child::ChildPeer,
-    peer::{LinkError, Peer},
 };
 use secrecy::SecretString;
-use tokio::sync::Notify;
 
-pub use agent::{AgentConfig, AgentDriver};
+pub use agent::AgentDriver;
+pub use agent_config::{AgentConfig, connector, in_memory};
 pub use futures_util::future::BoxFuture;
 pub use headers::ClientProfile;
+pub use link::{Dial, Link, LinkPeer, LinkReceiver, LinkSender, Open};
+pub use machine::{Machine, NewTurn, RunMachine, TurnDriver, TurnMachine, TurnSetup};
 
 pub use crate::config::Transport;
 
 use crate::{
-    auth::Tokens,
-    net::pool::{Asleep, PoolStats},
+    auth::{self, Tokens},
+    config::{Config, Sim},
+    net::pool::PoolStats,
+    tasks::Tasks,
 };
 
-/// What one link is opened with.
-#[derive(Clone, Debug)]
-pub struct Open<O> {
-    pub token: SecretString,
-    /// Where later requests of the same stream get theirs, if the transport makes any: the
-    /// stream may outlive the token it was opened with.
-    pub tokens: Option<Tokens>,
-    /// Fresh for every link.
-    pub request_id: String,
-    /// The same for all links of one turn.
-    pub original_request_id: String,
-    /// What only this backend needs.
-    pub peer: O,
-}
-
-/// The two halves that links of a peer are made of. A link takes and gives the messages of its
-/// own peer and no others.
-pub trait LinkPeer: Peer {
-    type Sender: LinkSender<Self::Out>;
-    type Receiver: LinkReceiver<Self::In>;
-}
-
-/// An open link. Drop both halves to be rid of it: an unfinished one is then
-/// cancelled upstream.
-#[derive(Debug)]
-pub struct Link<W: LinkPeer> {
-    pub tx: W::Sender,
-    pub rx: W::Receiver,
-}
-
-/// The half that sends.
-pub trait LinkSender<M>: fmt::Debug + Send + Sync + 'static {
-    /// Sends one message, waiting while the peer takes no more. Messages go
-    /// out in the order of the calls. Dropping the future before it is done sends
-    /// either the whole message or nothing of it.
-    ///
-    /// # Errors
-    /// The link is over; the other half knows why.
-    fn send(&self, message: M) -> impl Future<Output = Result<(), LinkError>> + Send;
-
-    /// Leaves a message with the task of a child if that takes no waiting. Gives whether it
-    /// was taken; other links take none in this way.
-    fn hand_over(&self, _: M) -> bool {
-        false
+/// Opens the backend of these settings: its driver, and the sign-in that it uses. `sim` is there
+/// when a simulator answers.
+pub fn open<R: RunMachine>(
+    config: &Config,
+    sim: Option<&Sim>,
+    tasks: &Tasks,
+) -> (Arc<dyn TurnDriver<R>>, Tokens) {
+    match config.backend_kind() {
+        BackendKind::Agent => opened(agent_config::open(config, sim, tasks)),
+        BackendKind::Cli => opened(child::cli::open(config, sim.is_some(), tasks)),
+        BackendKind::Acp => opened(child::acp::open(config, sim.is_some(), tasks)),
     }
-
-    /// Ends the link in a way that makes the backend stop working.
-    fn cancel(&self);
 }
 
-/// The half that receives. Dropped before the end, it cancels the link: there is no reader left.
-pub trait LinkReceiver<M>: fmt::Debug + Send + 'static {
-    /// What comes next. `None` is a clean end; after it, or after an error, there is
-    /// nothing more. Safe to drop half-way.
-    fn next(&mut self) -> impl Future<Output = Option<Result<M, LinkError>>> + Send;
-
-    /// Keeps what arrives in as little memory as it can, while nothing is read. Safe to drop
-    /// half-way.
-    fn hold(&mut self) -> impl Future<Output = Infallible> + Send {
-        // Most links have a connection or a pipe of their own, which holds little.
-        std::future::pending()
+/// The command that signs in to the backend of these settings.
+#[must_use]
+pub fn login_command(config: &Config) -> String {
+    match config.backend_kind().needs() {
+        Needs::Account => auth::tokens::login_command(&config.profile),
+        needs @ Needs::CursorAgent => {
+            format!("ibeam login --backend {}", needs.default_backend().name())
+        }
     }
+}
 
-    /// Leaves the link to its connection until the first half of the answer is dropped:
-    /// the connection sends `framed` again and again, and notifies through the other when the
-    /// backend seems to want something. None where each message is a request of its own.
-    fn sleep(&mut self, _: Bytes) -> Option<(Asleep, Arc<Notify>)> {
-        None
-    }
+fn opened<R: RunMachine>(
+    (driver, tokens): (impl Dial, Tokens),
+) -> (Arc<dyn TurnDriver<R>>, Tokens) {
+    (Arc::new(driver), tokens)
 }
 
 /// One backend.
@@ -123,32 +90,6 @@ pub trait Driver: fmt::Debug + Send + Sync + 'static {
 
     fn stats(&self) -> DriverStats {
         DriverStats::default()
-    }
-}
-
-/// A backend whose turns run over the peer `W`.
-pub trait Dial<W: LinkPeer>: Driver {
-    /// Opens a link. Returns as soon as the request is on its way: the server may
-    /// wait for our first message before it answers, so a refusal that comes later
-    /// is the first thing [`LinkReceiver::next`] gives.
-    fn open(&self, open: Open<W::Open>) -> BoxFuture<'_, Result<Link<W>, LinkError>>;
-}
-
-/// The driver of this program, with the peer that its turns run over.
-#[derive(Clone, Debug)]
-pub enum AnyDriver {
-    Agent(Arc<dyn Dial<AgentPeer>>),
-    Child(Arc<dyn Dial<ChildPeer>>),
-}
-
-impl Deref for AnyDriver {
-    type Target = dyn Driver;
-
-    fn deref(&self) -> &Self::Target {
-        match self {
-            Self::Agent(driver) => &**driver,
-            Self::Child(driver) => &**driver,
-        }
     }
 }
 

@@ -2,13 +2,13 @@
 
 use ibeam_core::{
     mcp::client::CallOutcome,
-    model::{Image, ImageSource, ToolContent},
+    model::{Image, ImageSource, Part},
 };
 
 /// What became of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
-    pub content: Vec<ToolContent>,
+    pub content: Vec<Part>,
     pub is_error: bool,
 }
 
@@ -16,7 +16,7 @@ impl Output {
     /// For a call that did not come to anything.
     #[must_use]
     pub fn error(text: impl Into<String>) -> Self {
-        Self { content: vec![ToolContent::Text(text.into())], is_error: true }
+        Self { content: vec![Part::Text(text.into())], is_error: true }
     }
 
     pub(super) fn of(outcome: CallOutcome, limit: usize) -> Self {
@@ -27,8 +27,8 @@ impl Output {
     #[must_use]
     pub fn text(&self) -> String {
         let texts = self.content.iter().map(|part| match part {
-            ToolContent::Text(text) => text.clone(),
-            ToolContent::Image(Image { source: ImageSource::Inline { mime, data } }) => {
+            Part::Text(text) => text.clone(),
+            Part::Image(Image { source: ImageSource::Inline { mime, data } }) => {
                 format!("[{mime}, {} bytes]", data.len())
             }
         });
@@ -37,8 +37,8 @@ impl Output {
 }
 
 /// Keeps the first `limit` bytes, and says so.
-fn cap(content: Vec<ToolContent>, limit: usize) -> Vec<ToolContent> {
-    let whole: usize = content.iter().map(ToolContent::bytes).sum();
+fn cap(content: Vec<Part>, limit: usize) -> Vec<Part> {
+    let whole: usize = content.iter().map(Part::bytes).sum();
     if whole <= limit {
         return content;
     }
@@ -48,23 +48,23 @@ fn cap(content: Vec<ToolContent>, limit: usize) -> Vec<ToolContent> {
         let bytes = part.bytes();
         match part {
             part if bytes <= left => kept.push(part),
-            ToolContent::Text(text) => {
+            Part::Text(text) => {
                 let head = text.get(..text.floor_char_boundary(left)).unwrap_or_default();
-                kept.push(ToolContent::Text(head.to_owned()));
+                kept.push(Part::Text(head.to_owned()));
             }
             // Half an image is none.
-            ToolContent::Image(_) => {}
+            Part::Image(_) => {}
         }
         left = left.saturating_sub(bytes);
     }
     let note = format!("[ibeam cut this output: it had {whole} bytes, and {limit} are passed on]");
     // In the text that was cut, so that the two are never apart.
     match kept.last_mut() {
-        Some(ToolContent::Text(text)) => {
+        Some(Part::Text(text)) => {
             text.push('\n');
             text.push_str(&note);
         }
-        _ => kept.push(ToolContent::Text(note)),
+        _ => kept.push(Part::Text(note)),
     }
     kept
 }
@@ -73,8 +73,8 @@ fn cap(content: Vec<ToolContent>, limit: usize) -> Vec<ToolContent> {
 mod tests {
     use super::*;
 
-    fn text(text: &str) -> ToolContent {
-        ToolContent::Text(text.to_owned())
+    fn text(text: &str) -> Part {
+        Part::Text(text.to_owned())
     }
 
     #[test]
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn what_does_not_is_cut_with_a_note() {
         let image = ImageSource::Inline { mime: "image/png".to_owned(), data: vec![0; 9].into() };
-        let content = vec![text("äöü"), ToolContent::Image(Image { source: image }), text("xyz")];
+        let content = vec![text("äöü"), Part::Image(Image { source: image }), text("xyz")];
         let kept = cap(content, 5);
         let note = "\n[ibeam cut this output: it had 18 bytes, and 5 are passed on]";
         assert_eq!(kept, [text("äö"), text(note)]);

@@ -1,6 +1,6 @@
 //! How many files the system lets us have open. Every connection is one.
 
-use ibeam_core::backend::BackendKind;
+use ibeam_core::backend::{BackendKind, Needs};
 
 use super::connections::LEAVING;
 use crate::{config::Config, mcp::host::callers};
@@ -15,9 +15,9 @@ const PER_CHILD: usize = 8;
 /// hosted tools.
 pub(super) fn of_children(config: &Config) -> usize {
     let children = config.cursor_agent.children;
-    match config.named_backend {
-        Some(BackendKind::Agent) => 0,
-        None | Some(BackendKind::Cli | BackendKind::Acp) => {
+    match config.named_backend.map(BackendKind::needs) {
+        Some(Needs::Account) => 0,
+        None | Some(Needs::CursorAgent) => {
             children.saturating_mul(PER_CHILD).saturating_add(callers::limit(children))
         }
     }
@@ -71,11 +71,11 @@ mod tests {
     fn hosted_tools_are_in_the_budget_where_the_cli_may_answer() {
         let mut config = Config::default();
         config.cursor_agent.children = 8;
-        let each =
-            [(BackendKind::Agent, 0), (BackendKind::Cli, 64 + 256), (BackendKind::Acp, 64 + 256)];
-        for (kind, files) in each {
-            config.named_backend = Some(kind);
-            assert_eq!(of_children(&config), files, "{kind:?}");
+        for (needs, files) in [(Needs::Account, 0), (Needs::CursorAgent, 64 + 256)] {
+            config.named_backend = Some(needs.default_backend());
+            assert_eq!(of_children(&config), files, "{needs:?}");
         }
+        config.named_backend = None;
+        assert_eq!(of_children(&config), 64 + 256);
     }
 }

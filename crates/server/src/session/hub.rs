@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{leg_index::LegIndex, registry::Registry, retries::Retries};
 use crate::{
-    auth::Tokens, checks::Checks, counter::Counter, driver::AnyDriver, large::LargeWork,
-    limits::TurnSlots, tasks::Tasks,
+    auth::Tokens, checks::Checks, counter::Counter, large::LargeWork, limits::TurnSlots,
+    tasks::Tasks,
 };
 
 /// How long a turn waits for its client.
@@ -25,7 +25,6 @@ pub struct Patience {
 
 #[derive(Debug)]
 pub(crate) struct Hub {
-    pub(crate) driver: AnyDriver,
     pub(crate) tokens: Tokens,
     pub(crate) patience: Patience,
     pub(crate) registry: Registry,

@@ -27,7 +27,7 @@ use ibeam_core::{
 };
 use tokio::sync::mpsc;
 
-pub(crate) use actor::{Actor, AnyMachine, Bridged, Machine};
+pub(crate) use actor::{Actor, Bridged};
 pub(crate) use admission::{
     Admission, Origin, RequestOutline, Route, STORE_PATIENCE, refusal, shown_id,
 };
@@ -38,7 +38,6 @@ pub use hub::Patience;
 use ibeam_core::leg::LegRecord;
 pub(crate) use leg_index::LegIndex;
 pub use parked::ParkedLimits;
-pub(crate) use parked::TurnIdentity;
 pub use registry::{Fates, Registry, Snapshot};
 pub(crate) use retries::Retries;
 pub use session_match::{MatchedConversation, SessionMatch};

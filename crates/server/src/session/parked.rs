@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use ibeam_core::{model::ids::SessionId, peer::agent::ModelPick};
+use ibeam_core::{model::ids::SessionId, models::ModelPick};
 use tokio::sync::mpsc;
 
 use super::visit::{ParkedEnding, Visit};

@@ -58,7 +58,7 @@ impl Json {
     /// `None`: any text will do.
     ///
     /// # Errors
-    /// Says why the schema is none.
+    /// Says why the schema cannot be used.
     pub(super) fn new(format: &AnswerFormat) -> Result<Option<Self>, String> {
         let (shape, full) = match format {
             AnswerFormat::Text => return Ok(None),

@@ -1,7 +1,7 @@
 //! What kind of tool a name stands for, what kind of outcome a text is, and the words
 //! for the model.
 
-/// What a call does, as far as its tool's name tells.
+/// What a call does, judged by the name of its tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ToolKind {
     /// Looks at things and leaves them as they are.
@@ -87,7 +87,7 @@ const FAILURES: [&str; 14] = [
     "<tool_use_error>",
     "{\"error\"",
 ];
-/// What clients say of arguments, and nobody else does.
+/// What only clients say of arguments.
 const REFUSALS: [&str; 4] = [
     "called with invalid arguments",
     "arguments provided to the tool are invalid",

@@ -1,8 +1,8 @@
 //! Stops a model that goes in circles, and nothing else. Only the same call *with the
-//! same outcome* counts; something new in between forgives it; the model is told before
+//! same outcome* counts; something new in between forgives it; the model gets a note before
 //! it is stopped.
 //!
-//! | what happens | told | stopped |
+//! | what happens | note | stop |
 //! |---|---|---|
 //! | one call, one outcome | with the `max_repeat`th result | at the next such call |
 //! | arguments of one tool refused, whatever they are | from the `max_repeat`th | after twice as many |
@@ -26,7 +26,7 @@ use self::{
 };
 use crate::{
     codec::canonical::canonical,
-    model::{ImageSource, Item, Part, Role, ToolContent, ToolResult},
+    model::{Item, Part, Role, ToolResult},
 };
 
 /// How many calls are remembered; the oldest goes first.
@@ -35,8 +35,8 @@ const SEEN_CAP: usize = 256;
 const PENDING_CAP: usize = 256;
 /// Tools whose refused arguments are counted.
 const REFUSED_CAP: usize = 64;
-/// Edits back and forth before the model is told, with the default `max_repeat`.
-const TOLD_FLIPS: usize = 4;
+/// Edits back and forth before the model gets a note, with the default `max_repeat`.
+const NOTED_FLIPS: usize = 4;
 /// And before it is stopped.
 const STOPPED_FLIPS: usize = 6;
 
@@ -195,7 +195,7 @@ impl LoopGuard {
         }
     }
 
-    /// A human is in the loop: all starts anew.
+    /// A message of the user resets everything.
     pub(crate) fn on_user_message(&mut self) {
         self.seen.clear();
         self.refused.clear();
@@ -290,12 +290,12 @@ impl LoopGuard {
         self.max_repeat.saturating_mul(2)
     }
 
-    /// When going back and forth is told, and when it ends. Who allows more repeats
+    /// When edits back and forth get a note, and when they are stopped. A limit of more repeats
     /// allows more of this.
     fn flip_limits(&self) -> (usize, usize) {
         let allowed = usize::try_from(self.max_repeat).unwrap_or(usize::MAX).min(SEEN_CAP) * 2;
-        let told = allowed.max(TOLD_FLIPS);
-        (told, told + (STOPPED_FLIPS - TOLD_FLIPS))
+        let noted = allowed.max(NOTED_FLIPS);
+        (noted, noted + (STOPPED_FLIPS - NOTED_FLIPS))
     }
 }
 
@@ -314,13 +314,7 @@ fn speaks(item: &Item) -> bool {
 
 fn outcome(class: OutcomeClass, text: &str, result: &ToolResult) -> CallHash {
     let class_byte = [class as u8];
-    let images = result.content.iter().filter_map(|part| match part {
-        ToolContent::Text(_) => None,
-        ToolContent::Image(image) => {
-            let ImageSource::Inline { data, .. } = &image.source;
-            Some(data.as_ref())
-        }
-    });
+    let images = result.content.iter().filter_map(Part::image).map(|image| image.bytes().as_ref());
     let parts: Vec<&[u8]> = [&class_byte[..], text.as_bytes()].into_iter().chain(images).collect();
     key(&parts)
 }

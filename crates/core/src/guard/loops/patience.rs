@@ -1,9 +1,9 @@
-//! Repeats that are no circles: waiting for something, and steps that are the same
+//! Repeats that are not loops: waiting for something, and steps that are the same
 //! each time they are taken.
 
 use super::classify::{OutcomeClass, ToolKind, words};
 
-/// What a repetition of a call may be good for, as far as name and arguments tell.
+/// The likely purpose of a repetition, judged by name and arguments of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Manner {
     Plain,
@@ -80,7 +80,7 @@ fn connects(arguments: &str) -> bool {
         || timed(arguments, "timeout")
 }
 
-/// Whether this command is given a number. A parameter of that name is none.
+/// Whether this command has a number. The name of a parameter does not count.
 fn timed(arguments: &str, command: &str) -> bool {
     arguments.match_indices(command).any(|(at, found)| {
         let before = arguments.get(..at).and_then(|text| text.chars().next_back());

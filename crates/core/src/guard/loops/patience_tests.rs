@@ -1,4 +1,4 @@
-//! Repeats that are no circles.
+//! Repeats that are not loops.
 
 use super::*;
 
@@ -83,7 +83,7 @@ fn small_steps_may_be_repeated_more_often() {
         let seen: Vec<See> = (0..9).map(|_| run.step(tool, "{}", outcome)).collect();
         assert_eq!(seen, [Pass, Pass, Pass, Pass, Pass, Pass, Pass, Note, Stop], "{tool}");
     }
-    // It says more, or is no step.
+    // It says more, or is not a step.
     table(2, &[("click", "{}", "no such button", Pass), ("click", "{}", "no such button", Note)]);
     table(2, &[("deploy", "{}", "ok", Pass), ("deploy", "{}", "ok", Note)]);
 }

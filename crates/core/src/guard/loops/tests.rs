@@ -7,7 +7,7 @@ use super::{
     LoopGuard, LoopVerdict, PENDING_CAP, REFUSED_CAP, SEEN_CAP,
     classify::{OutcomeClass, ToolKind, repeat_note, without_note},
 };
-use crate::model::{Item, Message, Part, Role, ToolCall, ToolContent, ToolResult};
+use crate::model::{Item, Message, Part, Role, ToolCall, ToolResult};
 
 /// What a step of a table should lead to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ enum See {
 use See::{Note, Pass, Stop};
 
 fn result(id: &str, text: &str, is_error: bool) -> ToolResult {
-    let content = vec![ToolContent::Text(text.to_owned())];
+    let content = vec![Part::Text(text.to_owned())];
     ToolResult { call_id: id.to_owned(), content, is_error }
 }
 

@@ -4,7 +4,7 @@ use super::{
     listing::{MAX_PAGES, MAX_TOOLS},
     *,
 };
-use crate::model::ToolContent;
+use crate::model::Part;
 
 fn raw(value: &Value) -> Box<RawValue> {
     serde_json::value::to_raw_value(value).unwrap()
@@ -185,9 +185,9 @@ fn endless_tool_list_is_cut() {
 }
 
 fn texts(outcome: &CallOutcome) -> Vec<String> {
-    let text = |part: &ToolContent| match part {
-        ToolContent::Text(text) => text.clone(),
-        image @ ToolContent::Image(_) => format!("{} bytes", image.bytes()),
+    let text = |part: &Part| match part {
+        Part::Text(text) => text.clone(),
+        image @ Part::Image(_) => format!("{} bytes", image.bytes()),
     };
     outcome.content.iter().map(text).collect()
 }

@@ -92,7 +92,7 @@ impl ToolListing {
 
 fn info(tool: &RawValue) -> Result<ToolInfo, Note> {
     let tool: ServerTool = jsonrpc::read(Some(tool)).ok_or(Note::Malformed)?;
-    // Written anew, so that a server that orders its keys at random has the same tools after
+    // Written again, so that a server that orders its keys at random has the same tools after
     // a restart.
     let schema = Value::Object(tool.input_schema).to_string();
     if schema.len() > SCHEMA {

@@ -9,7 +9,7 @@ mod outcome;
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::value::RawValue;
 
 pub use self::{
@@ -17,7 +17,7 @@ pub use self::{
     outcome::CallOutcome,
 };
 use super::version;
-use crate::codec::jsonrpc::{self, RpcError, RpcId, RpcMessage};
+use crate::codec::jsonrpc::{self, EmptyObject, Members, RpcError, RpcId, RpcMessage};
 
 /// A request of ours.
 #[derive(Clone, Copy, Debug)]
@@ -69,9 +69,7 @@ impl McpClient {
     /// What follows the answer to `initialize`.
     #[must_use]
     pub fn initialized() -> Bytes {
-        #[derive(Serialize)]
-        struct Nothing {}
-        jsonrpc::notification("notifications/initialized", &Nothing {})
+        jsonrpc::notification("notifications/initialized", &EmptyObject {})
     }
 
     /// The answer to a request is not wanted any more. What to send to the server, if it
@@ -135,35 +133,34 @@ impl McpClient {
 
 impl McpRequest<'_> {
     fn write(self, id: u64) -> Bytes {
-        #[derive(Serialize)]
-        struct Nothing {}
         match self {
             Self::Initialize { version } => {
                 jsonrpc::request(id, "initialize", &InitializeParams::new(version))
             }
-            Self::Ping => jsonrpc::request(id, "ping", &Nothing {}),
+            Self::Ping => jsonrpc::request(id, "ping", &EmptyObject {}),
             Self::ListTools { cursor } => {
                 #[derive(Serialize)]
-                struct Page<'a> {
+                struct ListParams<'a> {
                     #[serde(skip_serializing_if = "Option::is_none")]
                     cursor: Option<&'a str>,
                 }
-                jsonrpc::request(id, "tools/list", &Page { cursor })
+                jsonrpc::request(id, "tools/list", &ListParams { cursor })
             }
             Self::CallTool { name, arguments } => {
                 #[derive(Serialize)]
                 #[serde(rename_all = "camelCase")]
-                struct Meta {
+                struct ProgressToken {
                     progress_token: u64,
                 }
                 #[derive(Serialize)]
-                struct Call<'a> {
+                struct CallParams<'a> {
                     name: &'a str,
                     arguments: &'a RawValue,
-                    _meta: Meta,
+                    _meta: ProgressToken,
                 }
                 // Progress is not shown, but it keeps proxies from closing a quiet stream.
-                let call = Call { name, arguments, _meta: Meta { progress_token: id } };
+                let call =
+                    CallParams { name, arguments, _meta: ProgressToken { progress_token: id } };
                 jsonrpc::request(id, "tools/call", &call)
             }
         }
@@ -174,12 +171,9 @@ impl McpRequest<'_> {
 #[serde(rename_all = "camelCase")]
 struct InitializeParams<'a> {
     protocol_version: &'static str,
-    capabilities: Capabilities,
+    capabilities: EmptyObject,
     client_info: McpClientInfo<'a>,
 }
-
-#[derive(Serialize)]
-struct Capabilities {}
 
 #[derive(Serialize)]
 struct McpClientInfo<'a> {
@@ -191,7 +185,7 @@ impl<'a> InitializeParams<'a> {
     fn new(version: &'a str) -> Self {
         Self {
             protocol_version: version::NEWEST_WITH_HANDSHAKE,
-            capabilities: Capabilities {},
+            capabilities: EmptyObject {},
             client_info: McpClientInfo { name: "ibeam", version },
         }
     }
@@ -200,13 +194,11 @@ impl<'a> InitializeParams<'a> {
 /// What a server gets that asks us for something.
 fn reply(id: &RpcId, method: &str) -> Bytes {
     #[derive(Serialize)]
-    struct Nothing {}
-    #[derive(Serialize)]
     struct Declined {
         action: &'static str,
     }
     match method {
-        "ping" => jsonrpc::result(id, &Nothing {}),
+        "ping" => jsonrpc::result(id, &EmptyObject {}),
         "elicitation/create" => jsonrpc::result(id, &Declined { action: "decline" }),
         other => {
             let text = format!("this client has no method `{other}`");
@@ -251,28 +243,15 @@ impl ServerGreeting {
     /// # Errors
     /// It is not a greeting, or of a version that has no such handshake.
     pub fn read(result: &RawValue) -> Result<Self, String> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Result<'a> {
-            protocol_version: String,
-            #[serde(borrow, default)]
-            capabilities: Option<&'a RawValue>,
-        }
-        #[derive(Deserialize)]
-        struct Capabilities<'a> {
-            #[serde(borrow, default)]
-            tools: Option<&'a RawValue>,
-        }
-        let Some(result) = jsonrpc::read::<Result<'_>>(Some(result)) else {
+        let members = Members::of(Some(result)).unwrap_or_default();
+        let Some(version) = members.text("protocolVersion") else {
             return Err("its answer to `initialize` cannot be read".to_owned());
         };
-        if !version::has_handshake(&result.protocol_version) {
-            let version = result.protocol_version;
+        if !version::has_handshake(&version) {
             return Err(format!("it wants version {version} of the protocol, which is too new"));
         }
-        let capabilities = jsonrpc::read::<Capabilities<'_>>(result.capabilities);
-        let tools = capabilities.is_some_and(|can| can.tools.is_some());
-        Ok(Self { version: result.protocol_version, tools })
+        let tools = members.object("capabilities").get("tools").is_some();
+        Ok(Self { version, tools })
     }
 }
 

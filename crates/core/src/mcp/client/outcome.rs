@@ -1,111 +1,69 @@
 //! The result of a tool, in the parts that models can be given.
 
-use std::borrow::Cow;
-
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use crate::{
-    codec::jsonrpc,
-    model::{Image, ImageSource, ToolContent},
+    codec::jsonrpc::{self, Members},
+    model::{Image, ImageSource, Part},
 };
 
 /// What a call came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallOutcome {
-    pub content: Vec<ToolContent>,
+    pub content: Vec<Part>,
     pub is_error: bool,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Members<'a> {
-    #[serde(borrow, default)]
-    content: Vec<&'a RawValue>,
-    #[serde(default)]
-    structured_content: Option<Value>,
-    #[serde(default)]
-    is_error: Option<bool>,
 }
 
 impl CallOutcome {
     /// # Errors
     /// It is not the result of a call.
     pub fn read(result: &RawValue) -> Result<Self, &'static str> {
-        let members: Option<Members<'_>> = Some(result)
-            .filter(|raw| raw.get().starts_with('{'))
-            .and_then(|raw| jsonrpc::read(Some(raw)));
-        let members = members.ok_or("its result cannot be read")?;
-        let mut content: Vec<ToolContent> = members.content.into_iter().map(part).collect();
+        let members = Members::of(Some(result)).ok_or("its result cannot be read")?;
+        let mut content = Vec::new();
+        if let Some(parts) = members.get("content") {
+            let parts: Vec<&RawValue> =
+                jsonrpc::read(Some(parts)).ok_or("its result cannot be read")?;
+            content = parts.into_iter().map(part).collect();
+        }
         // Structured content comes with the same as text, unless a server forgot.
         if content.is_empty()
-            && let Some(value) = members.structured_content
+            && let Some(value) = members.read::<Value>("structuredContent")
         {
-            content.push(ToolContent::Text(value.to_string()));
+            content.push(Part::Text(value.to_string()));
         }
-        Ok(Self { content, is_error: members.is_error == Some(true) })
+        Ok(Self { content, is_error: members.read("isError") == Some(true) })
     }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Block<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Cow<'a, str>,
-    #[serde(default)]
-    text: Option<String>,
-    #[serde(borrow, default)]
-    data: Option<Cow<'a, str>>,
-    #[serde(default)]
-    mime_type: Option<String>,
-    #[serde(borrow, default)]
-    resource: Option<&'a RawValue>,
-    #[serde(default)]
-    uri: Option<String>,
-    #[serde(default)]
-    name: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Resource {
-    #[serde(default)]
-    uri: Option<String>,
-    #[serde(default)]
-    text: Option<String>,
-}
-
-fn part(block: &RawValue) -> ToolContent {
-    let Some(block) = jsonrpc::read::<Block<'_>>(Some(block)) else {
-        return unknown();
-    };
-    let mime = block.mime_type.unwrap_or_default();
-    let text = match (&*block.kind, block.text) {
+fn part(block: &RawValue) -> Part {
+    let Some(block) = Members::of(Some(block)) else { return unknown() };
+    let word = |name: &str| block.text(name).unwrap_or_default();
+    let mime = word("mimeType");
+    let text = match (word("type").as_str(), block.text("text")) {
         ("text", Some(text)) => text,
-        ("image", _) => match STANDARD.decode(block.data.unwrap_or_default().as_bytes()) {
+        ("image", _) => match STANDARD.decode(word("data")) {
             Ok(data) => {
                 let source = ImageSource::Inline { mime, data: data.into() };
-                return ToolContent::Image(Image { source });
+                return Part::Image(Image { source });
             }
             Err(_) => "[an image that cannot be read]".to_owned(),
         },
         ("audio", _) => format!("[audio, {mime}, which is not passed on]"),
-        ("resource", _) => match jsonrpc::read::<Resource>(block.resource) {
-            Some(Resource { text: Some(text), .. }) => text,
-            Some(Resource { uri: Some(uri), .. }) => {
-                format!("[the resource {uri}, which is not text]")
+        ("resource", _) => {
+            let resource = block.object("resource");
+            match (resource.text("text"), resource.text("uri")) {
+                (Some(text), _) => text,
+                (None, Some(uri)) => format!("[the resource {uri}, which is not text]"),
+                (None, None) => "[a resource of an unknown kind]".to_owned(),
             }
-            _ => "[a resource of an unknown kind]".to_owned(),
-        },
-        ("resource_link", _) => {
-            let (name, uri) = (block.name.unwrap_or_default(), block.uri.unwrap_or_default());
-            format!("[{name}: {uri}]")
         }
+        ("resource_link", _) => format!("[{}: {}]", word("name"), word("uri")),
         _ => return unknown(),
     };
-    ToolContent::Text(text)
+    Part::Text(text)
 }
 
-fn unknown() -> ToolContent {
-    ToolContent::Text("[content of an unknown kind]".to_owned())
+fn unknown() -> Part {
+    Part::Text("[content of an unknown kind]".to_owned())
 }

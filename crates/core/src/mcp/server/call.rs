@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::InboundRequest;
 use crate::{
     codec::jsonrpc::{self, INTERNAL_ERROR, RpcId},
-    model::{Image, ImageSource, ToolContent},
+    model::{Image, ImageSource, Part},
     peer::child::HostedResult,
 };
 
@@ -36,7 +36,7 @@ enum ResultBlock<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Result<'a> {
+struct CallResult<'a> {
     content: Vec<ResultBlock<'a>>,
     is_error: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,22 +65,22 @@ impl HostedToolCall {
     pub fn progress(&self, seconds: f64) -> Option<Bytes> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
-        struct Progress<'a> {
+        struct ProgressParams<'a> {
             progress_token: &'a RpcId,
             progress: f64,
             message: &'static str,
         }
         let progress_token = self.progress.as_ref()?;
         let params =
-            Progress { progress_token, progress: seconds, message: "waiting for the result" };
+            ProgressParams { progress_token, progress: seconds, message: "waiting for the result" };
         Some(jsonrpc::notification("notifications/progress", &params))
     }
 
     #[must_use]
     pub fn result(&self, result: &HostedResult) -> Bytes {
         let content = result.content.iter().map(|part| match part {
-            ToolContent::Text(text) => ResultBlock::Text { text },
-            ToolContent::Image(Image { source: ImageSource::Inline { mime, data } }) => {
+            Part::Text(text) => ResultBlock::Text { text },
+            Part::Image(Image { source: ImageSource::Inline { mime, data } }) => {
                 ResultBlock::Image { data: STANDARD.encode(data), mime_type: mime }
             }
         });
@@ -101,6 +101,6 @@ impl HostedToolCall {
     }
 
     fn write(&self, content: Vec<ResultBlock<'_>>, is_error: bool) -> Bytes {
-        jsonrpc::result(&self.id, &Result { content, is_error, result_type: self.result_type })
+        jsonrpc::result(&self.id, &CallResult { content, is_error, result_type: self.result_type })
     }
 }

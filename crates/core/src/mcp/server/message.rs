@@ -1,10 +1,9 @@
 //! A client's message, read once.
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::version;
-use crate::codec::jsonrpc::{self, RpcId, RpcMessage};
+use crate::codec::jsonrpc::{self, Members, RpcId, RpcMessage};
 
 const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -74,18 +73,11 @@ impl InboundRequest<'_> {
 
     /// What the header `Mcp-Name` has to say, for methods that have it.
     pub(super) fn target(&self) -> Option<String> {
-        #[derive(Deserialize)]
-        struct Params<'a> {
-            #[serde(borrow, default)]
-            name: Option<&'a RawValue>,
-            #[serde(borrow, default)]
-            uri: Option<&'a RawValue>,
-        }
-        let params: Params<'_> = jsonrpc::read(self.params)?;
+        let params = Members::of(self.params)?;
         match self.method.as_str() {
-            "tools/call" | "prompts/get" => jsonrpc::text(params.name),
+            "tools/call" | "prompts/get" => params.text("name"),
             "resources/read" | "resources/subscribe" | "resources/unsubscribe" => {
-                jsonrpc::text(params.uri)
+                params.text("uri")
             }
             _ => None,
         }
@@ -93,12 +85,7 @@ impl InboundRequest<'_> {
 
     /// The version that an `initialize` asks for.
     pub(super) fn greeted_version(&self) -> Option<String> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Params {
-            protocol_version: String,
-        }
-        jsonrpc::read::<Params>(self.params).map(|params| params.protocol_version)
+        Members::of(self.params)?.text("protocolVersion")
     }
 }
 
@@ -106,47 +93,20 @@ impl InboundNotification<'_> {
     /// The request that its caller does not wait for any more.
     #[must_use]
     pub fn cancelled(&self) -> Option<RpcId> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Params<'a> {
-            #[serde(borrow)]
-            request_id: &'a RawValue,
-        }
         if self.method != "notifications/cancelled" {
             return None;
         }
-        RpcId::read(jsonrpc::read::<Params<'_>>(self.params)?.request_id)
+        RpcId::read(Members::of(self.params)?.get("requestId")?)
     }
 }
 
 impl RequestMeta {
     fn of(params: Option<&RawValue>) -> Self {
-        #[derive(Deserialize)]
-        struct Params<'a> {
-            #[serde(borrow, default)]
-            _meta: Option<&'a RawValue>,
-        }
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Members<'a> {
-            #[serde(borrow, default)]
-            progress_token: Option<&'a RawValue>,
-            #[serde(borrow, default, rename = "io.modelcontextprotocol/protocolVersion")]
-            version: Option<&'a RawValue>,
-            #[serde(borrow, default, rename = "io.modelcontextprotocol/clientCapabilities")]
-            capabilities: Option<&'a RawValue>,
-        }
-        // Serde would read the members from an array, too.
-        let params = params.filter(|raw| raw.get().starts_with('{'));
-        let meta = jsonrpc::read::<Params<'_>>(params).and_then(|params| params._meta);
-        let meta = meta.filter(|raw| raw.get().starts_with('{'));
-        let Some(members) = jsonrpc::read::<Members<'_>>(meta) else {
-            return Self::default();
-        };
+        let meta = Members::of(params).unwrap_or_default().object("_meta");
         Self {
-            version: jsonrpc::text(members.version),
-            capabilities: members.capabilities.is_some_and(|raw| raw.get().starts_with('{')),
-            progress: members.progress_token.and_then(RpcId::read),
+            version: meta.text(VERSION_KEY),
+            capabilities: Members::of(meta.get(CAPABILITIES_KEY)).is_some(),
+            progress: meta.get("progressToken").and_then(RpcId::read),
         }
     }
 

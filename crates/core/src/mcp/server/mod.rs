@@ -10,7 +10,7 @@ mod rules;
 mod tools;
 
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::value::RawValue;
 
 pub use self::{
@@ -21,7 +21,7 @@ pub use self::{
 };
 use super::version;
 use crate::{
-    codec::jsonrpc::{self, INVALID_PARAMS, METHOD_NOT_FOUND},
+    codec::jsonrpc::{self, EmptyObject, INVALID_PARAMS, METHOD_NOT_FOUND, Members},
     model::Tool,
 };
 
@@ -51,11 +51,8 @@ pub enum ToolServerAnswer {
 }
 
 #[derive(Serialize)]
-struct Nothing {}
-
-#[derive(Serialize)]
 struct ToolCapabilities {
-    tools: Nothing,
+    tools: EmptyObject,
 }
 
 #[derive(Serialize)]
@@ -104,7 +101,7 @@ impl ToolServer {
         let message = match request.method.as_str() {
             "initialize" => self.hello(request)?,
             "server/discover" => self.discovered(request),
-            "ping" if !modern => jsonrpc::result(&request.id, &Nothing {}),
+            "ping" if !modern => jsonrpc::result(&request.id, &EmptyObject {}),
             "tools/list" => {
                 return Ok(ToolServerAnswer::Tools(self.list(request, "tools", &self.tools)));
             }
@@ -125,7 +122,7 @@ impl ToolServer {
     fn hello(&self, request: &InboundRequest<'_>) -> Result<Bytes, (i64, String)> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
-        struct Hello {
+        struct InitializeResult {
             protocol_version: &'static str,
             capabilities: ToolCapabilities,
             server_info: ServerInfo,
@@ -133,9 +130,9 @@ impl ToolServer {
         let Some(asked) = request.greeted_version() else {
             return Err((INVALID_PARAMS, "`protocolVersion` is missing".to_owned()));
         };
-        let hello = Hello {
+        let hello = InitializeResult {
             protocol_version: version::negotiated(&asked),
-            capabilities: ToolCapabilities { tools: Nothing {} },
+            capabilities: ToolCapabilities { tools: EmptyObject {} },
             server_info: self.info(),
         };
         Ok(jsonrpc::result(&request.id, &hello))
@@ -161,7 +158,7 @@ impl ToolServer {
         let discovered = Discovered {
             result_type: "complete",
             supported_versions: version::KNOWN,
-            capabilities: ToolCapabilities { tools: Nothing {} },
+            capabilities: ToolCapabilities { tools: EmptyObject {} },
             ttl_ms: 0,
             cache_scope: "private",
             meta: AboutServer { server_info: self.info() },
@@ -195,37 +192,31 @@ impl ToolServer {
     }
 
     fn call(&self, request: &InboundRequest<'_>) -> Result<HostedToolCall, (i64, String)> {
-        #[derive(Deserialize)]
-        struct Params<'a> {
-            name: String,
-            #[serde(borrow, default)]
-            arguments: Option<&'a RawValue>,
-        }
         let wrong = |text: &str| (INVALID_PARAMS, text.to_owned());
-        let params = jsonrpc::read::<Params<'_>>(request.params);
-        let params = params.ok_or_else(|| wrong("`name` is missing"))?;
-        if !self.names.contains(&params.name) {
-            return Err((INVALID_PARAMS, format!("unknown tool: {}", params.name)));
+        let params = Members::of(request.params).unwrap_or_default();
+        let name = params.text("name").ok_or_else(|| wrong("`name` is missing"))?;
+        if !self.names.contains(&name) {
+            return Err((INVALID_PARAMS, format!("unknown tool: {name}")));
         }
-        let arguments = tools::arguments(params.arguments)
+        let arguments = tools::arguments(params.get("arguments"))
             .ok_or_else(|| wrong("`arguments` must be an object"))?;
-        Ok(HostedToolCall::new(request, params.name, arguments))
+        Ok(HostedToolCall::new(request, name, arguments))
     }
 }
 
 fn completed(request: &InboundRequest<'_>) -> Bytes {
     #[derive(Serialize)]
-    struct Values {
+    struct CompletionValues {
         values: [u8; 0],
     }
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Completed {
-        completion: Values,
+        completion: CompletionValues,
         #[serde(skip_serializing_if = "Option::is_none")]
         result_type: Option<&'static str>,
     }
-    let completion = Values { values: [] };
+    let completion = CompletionValues { values: [] };
     let result_type = request.meta.result_type();
     jsonrpc::result(&request.id, &Completed { completion, result_type })
 }

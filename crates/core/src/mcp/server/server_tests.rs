@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    model::{Image, ImageSource, ToolContent},
+    model::{Image, ImageSource, Part},
     peer::child::HostedResult,
 };
 
@@ -161,7 +161,7 @@ fn value(message: &Bytes) -> Value {
 fn results_have_texts_images_and_the_error_flag() {
     let data = Bytes::from_static(&[1, 2, 255]);
     let image = Image { source: ImageSource::Inline { mime: "image/png".to_owned(), data } };
-    let content = vec![ToolContent::Text("two".to_owned()), ToolContent::Image(image)];
+    let content = vec![Part::Text("two".to_owned()), Part::Image(image)];
     for is_error in [false, true] {
         let result = HostedResult { id: 1, content: content.clone(), is_error };
         assert_eq!(

@@ -8,27 +8,25 @@ use serde_json::{
 
 use crate::{codec::jsonrpc, model::Tool};
 
-type Object = Map<String, Value>;
-
 /// A tool as it is listed.
 pub(super) fn listed(tool: &Tool) -> Option<Box<RawValue>> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
-    struct Listed<'a> {
+    struct ToolEntry<'a> {
         name: &'a str,
         #[serde(skip_serializing_if = "str::is_empty")]
         description: &'a str,
         input_schema: Value,
     }
     let input_schema = Value::Object(schema(tool));
-    to_raw_value(&Listed { name: &tool.name, description: &tool.description, input_schema }).ok()
+    to_raw_value(&ToolEntry { name: &tool.name, description: &tool.description, input_schema }).ok()
 }
 
 /// The schema as the client wrote it, as far as MCP lets it: clients of it check that it is
 /// one of an object, and refuse the whole list for one tool that is not.
-fn schema(tool: &Tool) -> Object {
+fn schema(tool: &Tool) -> Map<String, Value> {
     let written = tool.schema.as_deref().and_then(|raw| serde_json::from_str(raw.get()).ok());
-    let mut schema: Object = written.unwrap_or_default();
+    let mut schema: Map<String, Value> = written.unwrap_or_default();
     schema.insert("type".to_owned(), json!("object"));
     if schema.get("properties").is_some_and(|properties| !properties.is_object()) {
         schema.remove("properties");
@@ -57,7 +55,9 @@ fn is_list_of_names(value: &Value) -> bool {
 pub(super) fn arguments(written: Option<&RawValue>) -> Option<String> {
     match written {
         None => Some("{}".to_owned()),
-        Some(raw) => jsonrpc::read::<Object>(Some(raw)).map(|map| Value::Object(map).to_string()),
+        Some(raw) => {
+            jsonrpc::read::<Map<String, Value>>(Some(raw)).map(|map| Value::Object(map).to_string())
+        }
     }
 }
 

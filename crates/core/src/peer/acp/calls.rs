@@ -1,16 +1,15 @@
 //! The tool calls of the agent. Those of the client's tools come over MCP, and are only
-//! announced here; what else it does is told in one line each.
+//! announced here; each other call becomes one line of reasoning.
 //!
-//! A call over MCP begins without a name: who is called comes with the first update of it.
+//! A call over MCP begins without the name of its tool, which comes with the first update.
 //! So nothing is said of a call until it is clear which kind it is.
 
 use std::collections::VecDeque;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::{
-    codec::jsonrpc::{read, text},
+    codec::jsonrpc::Members,
     peer::child::{ChildEvent, SERVER_NAME},
     peer::cli::plain::one_line,
 };
@@ -49,30 +48,17 @@ enum Whose {
     Agent,
 }
 
-/// `tool_call` and `tool_call_update`, as far as they tell something.
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(super) struct Fields<'a> {
-    #[serde(borrow)]
-    tool_call_id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    title: Option<&'a RawValue>,
-    #[serde(borrow)]
-    kind: Option<&'a RawValue>,
-    #[serde(borrow)]
-    status: Option<&'a RawValue>,
-    #[serde(borrow)]
-    raw_input: Option<&'a RawValue>,
-}
+/// A `tool_call` or `tool_call_update`.
+pub(super) struct CallFields<'a>(Members<'a>);
 
-impl<'a> Fields<'a> {
+impl<'a> CallFields<'a> {
     pub(super) fn read(raw: Option<&'a RawValue>) -> Self {
-        read(raw).unwrap_or_default()
+        Self(Members::of(raw).unwrap_or_default())
     }
 
-    pub(super) fn id(raw: Option<&RawValue>) -> Option<String> {
-        // A longer one is nobody's: cut, it might be taken for another.
-        text(Fields::read(raw).tool_call_id).filter(|id| id.len() <= ID)
+    pub(super) fn id(&self) -> Option<String> {
+        // A longer one is ignored: if it were cut, it might match another.
+        self.0.text("toolCallId").filter(|id| id.len() <= ID)
     }
 
     /// Whether it says that a tool of ours is called.
@@ -81,25 +67,18 @@ impl<'a> Fields<'a> {
     }
 
     fn provider(&self) -> Option<String> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Input<'a> {
-            #[serde(borrow, default)]
-            provider_identifier: Option<&'a RawValue>,
-        }
-        let input: Input<'_> = read(self.raw_input)?;
-        text(input.provider_identifier)
+        self.0.object("rawInput").text("providerIdentifier")
     }
 
     fn has_input(&self) -> bool {
-        self.raw_input.is_some_and(|raw| {
+        self.0.get("rawInput").is_some_and(|raw| {
             let inside = raw.get().trim_start_matches('{').trim_end_matches('}');
             !inside.trim().is_empty()
         })
     }
 
     fn status(&self) -> Option<String> {
-        text(self.status)
+        self.0.text("status")
     }
 
     fn has_failed(&self) -> bool {
@@ -127,13 +106,13 @@ impl AcpCalls {
 
     /// A call begins.
     pub(super) fn begin(&mut self, raw: &RawValue) -> ChildEvent {
-        let said = Fields::read(Some(raw));
-        let Some(id) = Fields::id(Some(raw)) else { return ChildEvent::Alive };
+        let said = CallFields::read(Some(raw));
+        let Some(id) = said.id() else { return ChildEvent::Alive };
         if self.open.iter().any(|call| call.id == id) {
             return self.update(raw);
         }
-        let kind = text(said.kind).unwrap_or_else(|| OTHER.to_owned());
-        let title = text(said.title).unwrap_or_default();
+        let kind = said.0.text("kind").unwrap_or_else(|| OTHER.to_owned());
+        let title = said.0.text("title").unwrap_or_default();
         let whose = match said.whose() {
             // Only calls over MCP begin without saying anything.
             Whose::Unclear if kind != OTHER => Whose::Agent,
@@ -141,7 +120,7 @@ impl AcpCalls {
         };
         let call =
             AcpCall { id, kind: one_line(&kind, LINE), title: one_line(&title, LINE), whose };
-        let mut heard = call.told();
+        let mut heard = call.event();
         if said.has_failed() && whose == Whose::Agent {
             heard = ChildEvent::Did(call.failed());
         }
@@ -156,23 +135,22 @@ impl AcpCalls {
 
     /// Something is known about a call.
     pub(super) fn update(&mut self, raw: &RawValue) -> ChildEvent {
-        let said = Fields::read(Some(raw));
-        let at =
-            Fields::id(Some(raw)).and_then(|id| self.open.iter().position(|call| call.id == id));
+        let said = CallFields::read(Some(raw));
+        let at = said.id().and_then(|id| self.open.iter().position(|call| call.id == id));
         let Some(call) = at.and_then(|at| self.open.get_mut(at)) else { return ChildEvent::Alive };
         let mut heard = ChildEvent::Alive;
         if call.whose == Whose::Unclear {
-            if let Some(title) = text(said.title) {
+            if let Some(title) = said.0.text("title") {
                 call.title = one_line(&title, LINE);
             }
             call.whose = match said.whose() {
-                // It runs, and has not said who is called.
+                // It runs, and its tool is still unknown.
                 Whose::Unclear if said.status().is_some_and(|status| status != PENDING) => {
                     Whose::Agent
                 }
                 whose => whose,
             };
-            heard = call.told();
+            heard = call.event();
         }
         if said.has_failed() && call.whose == Whose::Agent {
             heard = ChildEvent::Did(call.failed());
@@ -187,7 +165,7 @@ impl AcpCalls {
 }
 
 impl AcpCall {
-    fn told(&self) -> ChildEvent {
+    fn event(&self) -> ChildEvent {
         match self.whose {
             Whose::Unclear => ChildEvent::Alive,
             Whose::Client => ChildEvent::Announced,

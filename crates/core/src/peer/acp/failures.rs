@@ -3,7 +3,7 @@
 
 use crate::{
     codec::jsonrpc::RpcError,
-    error::{ErrorCode, TurnError},
+    error::ErrorCode,
     peer::child::Exit,
     peer::cli::{failure, plain::one_line},
     peer::{PeerFailure, Remedy},
@@ -12,7 +12,7 @@ use crate::{
 
 /// "Authentication required" in the protocol. Others say it for any failure of a server.
 const AUTH_REQUIRED: i64 = -32000;
-/// Seen where nobody is signed in.
+/// Seen if no account is signed in.
 const NOT_SIGNED_IN: i64 = -32001;
 /// The protocol's code for a conversation that is not there.
 const NOT_FOUND: i64 = -32002;
@@ -24,11 +24,11 @@ const SHOWN: usize = 300;
 pub(super) fn rpc(error: &RpcError) -> PeerFailure {
     classified(&error.words, false).unwrap_or_else(|| {
         let text = format!("cursor-agent said: {}.", shown(error));
-        made(ErrorCode::UpstreamError, text, Remedy::None)
+        PeerFailure::new(ErrorCode::UpstreamError, text, Remedy::None)
     })
 }
 
-/// Whether the agent wants somebody to sign in first.
+/// Whether the agent requires a sign-in first.
 pub(super) fn demands_sign_in(error: &RpcError) -> bool {
     let says = |failure: PeerFailure| failure.error.code == ErrorCode::NotAuthenticated;
     match error.code {
@@ -44,10 +44,10 @@ pub(super) fn not_signed_in(error: &RpcError) -> PeerFailure {
 
 fn sign_in(said: &str) -> PeerFailure {
     let text = format!("cursor-agent is not signed in: {said}. Run `ibeam login --backend acp`.");
-    made(ErrorCode::NotAuthenticated, text, Remedy::None)
+    PeerFailure::new(ErrorCode::NotAuthenticated, text, Remedy::None)
 }
 
-/// Whether the conversation that was to be gone on with is not there any more.
+/// Whether the session that was to be resumed does not exist any more.
 pub(super) fn is_lost(error: &RpcError) -> bool {
     error.code == NOT_FOUND
         || classified(&error.words, true)
@@ -64,12 +64,12 @@ pub(super) fn lost(error: &RpcError) -> PeerFailure {
     }
     let said = shown(error);
     let text = format!("cursor-agent cannot resume this conversation: {said}.");
-    made(ErrorCode::UpstreamError, text, Remedy::FreshConversation)
+    PeerFailure::new(ErrorCode::UpstreamError, text, Remedy::FreshConversation)
 }
 
 pub(super) fn cannot_load() -> PeerFailure {
     let text = "This version of cursor-agent cannot resume a conversation over ACP.";
-    made(ErrorCode::UpstreamError, text, Remedy::FreshConversation)
+    PeerFailure::new(ErrorCode::UpstreamError, text, Remedy::FreshConversation)
 }
 
 /// The child is gone before its answer was complete. `passing` is what helps when it does not
@@ -85,49 +85,48 @@ pub(super) fn gone(exit: &Exit, resumed: bool, passing: Remedy) -> PeerFailure {
             None => String::new(),
         };
         let text = format!("{how} before its answer was complete{said}.");
-        made(ErrorCode::UpstreamClosed, text, passing)
+        PeerFailure::new(ErrorCode::UpstreamClosed, text, passing)
     })
 }
 
 pub(super) fn no_images() -> PeerFailure {
-    let text = "This version of cursor-agent does not accept images over \
-                ACP. Update it, or use the \
-                backend `agent`.";
-    made(ErrorCode::UnsupportedParameter, text, Remedy::None)
+    let text = "This version of cursor-agent does not accept images over ACP. Update it, or use \
+                the backend `agent`.";
+    PeerFailure::new(ErrorCode::UnsupportedParameter, text, Remedy::None)
 }
 
 pub(super) fn other_protocol(version: u64) -> PeerFailure {
     let text = format!(
         "cursor-agent uses version {version} of ACP, and ibeam uses version {}. Update the older \
          of the two, or use the backend `cli`.",
-        super::say::PROTOCOL
+        super::requests::PROTOCOL
     );
-    made(ErrorCode::UpstreamError, text, Remedy::None)
+    PeerFailure::new(ErrorCode::UpstreamError, text, Remedy::None)
 }
 
 pub(super) fn no_session() -> PeerFailure {
     let text = "cursor-agent opened a session without an id.";
-    made(ErrorCode::UpstreamError, text, Remedy::Retry)
+    PeerFailure::new(ErrorCode::UpstreamError, text, Remedy::Retry)
 }
 
 /// A conversation that was lost on the way ends like this.
 pub(super) fn empty() -> PeerFailure {
     let text = "cursor-agent returned an empty answer. Try again.";
-    made(ErrorCode::UpstreamError, text, Remedy::FreshConversation)
+    PeerFailure::new(ErrorCode::UpstreamError, text, Remedy::FreshConversation)
 }
 
 pub(super) fn refused() -> PeerFailure {
     let text = "The model refused to answer this.";
-    made(ErrorCode::PolicyDenied, text, Remedy::None)
+    PeerFailure::new(ErrorCode::PolicyDenied, text, Remedy::None)
 }
 
 pub(super) fn too_many_requests() -> PeerFailure {
     let text = "cursor-agent stopped: the turn reached its limit of model requests.";
-    made(ErrorCode::UpstreamError, text, Remedy::None)
+    PeerFailure::new(ErrorCode::UpstreamError, text, Remedy::None)
 }
 
 pub(super) fn cancelled() -> PeerFailure {
-    made(ErrorCode::Cancelled, "The request was cancelled.", Remedy::None)
+    PeerFailure::new(ErrorCode::Cancelled, "The request was cancelled.", Remedy::None)
 }
 
 /// By the words, if they are known.
@@ -148,17 +147,9 @@ fn shown(error: &RpcError) -> String {
     }
 }
 
-/// Without secrets, in one line. The sentence goes on after it.
+/// Without secrets, in one line, to be followed by the rest of a sentence.
 fn brief(words: &str) -> String {
     one_line(&redact::text(words), SHOWN).trim_end_matches('.').to_owned()
-}
-
-fn made(
-    code: ErrorCode,
-    text: impl Into<std::borrow::Cow<'static, str>>,
-    remedy: Remedy,
-) -> PeerFailure {
-    PeerFailure { error: TurnError::new(code, text), remedy }
 }
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
 //! The models that a session offers, and the choice among them.
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::{
-    codec::jsonrpc::{read, text},
+    codec::jsonrpc::Members,
     error::{ErrorCode, TurnError},
     models::{AUTO_NAME, AUTO_WIRE_ID, Likeness, likeness},
 };
@@ -16,7 +15,7 @@ pub(super) const MODEL: &str = "model";
 const NAMES: usize = 40;
 const MODELS: usize = 2000;
 
-/// The models of a session, as its opening told them.
+/// The models of a session, from the answer that opened it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ModelOffer {
     /// The option that sets it.
@@ -28,7 +27,7 @@ pub(super) struct ModelOffer {
 /// What is to be done so that the wanted model answers.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ModelChoice {
-    /// It is the one already, or nobody says which there are.
+    /// It is set already, or the models are not known.
     Stay,
     Set(String),
 }
@@ -37,26 +36,23 @@ impl ModelOffer {
     /// Reads the answer to `session/new` or `session/load`. The newer builds list the
     /// models as an option, the older ones by themselves, some do both.
     pub(super) fn read(opened: Option<&RawValue>) -> Self {
-        let opened: Opened<'_> = read(opened).unwrap_or_default();
-        let options: Vec<&RawValue> = read(opened.config_options).unwrap_or_default();
-        let option = options
-            .into_iter()
-            .filter_map(|raw| read::<Select<'_>>(Some(raw)))
-            .find(|option| [option.id, option.category].into_iter().any(is_model));
+        let opened = Members::of(opened).unwrap_or_default();
+        let option = opened
+            .objects("configOptions")
+            .find(|option| ["id", "category"].iter().any(|key| is_model(option, key)));
         if let Some(option) = option {
-            let ids = values(option.options);
+            let ids = values(&option);
             if !ids.is_empty() {
-                let id = text(option.id).unwrap_or_else(|| MODEL.to_owned());
-                return Self { option: id, ids, current: text(option.current_value) };
+                let id = option.text("id").unwrap_or_else(|| MODEL.to_owned());
+                return Self { option: id, ids, current: option.text("currentValue") };
             }
         }
-        let models: Models<'_> = read(opened.models).unwrap_or_default();
-        let listed: Vec<&RawValue> = read(models.available_models).unwrap_or_default();
-        let ids = listed.into_iter().filter_map(|raw| text(read::<Model<'_>>(Some(raw))?.model_id));
+        let models = opened.object("models");
+        let ids = models.objects("availableModels").filter_map(|model| model.text("modelId"));
         Self {
             option: MODEL.to_owned(),
             ids: ids.take(MODELS).collect(),
-            current: text(models.current_model_id),
+            current: models.text("currentModelId"),
         }
     }
 
@@ -78,7 +74,7 @@ impl ModelOffer {
         match best {
             Some((_, id)) if self.current.as_ref() == Some(id) => Ok(ModelChoice::Stay),
             Some((_, id)) => Ok(ModelChoice::Set(id.clone())),
-            // Whoever lists no such thing chooses by itself when nothing is set.
+            // An agent that does not list it chooses by itself if nothing is set.
             None if [AUTO_NAME, AUTO_WIRE_ID].contains(&wanted) => Ok(ModelChoice::Stay),
             None => Err(self.not_found(wanted)),
         }
@@ -97,67 +93,16 @@ impl ModelOffer {
     }
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Opened<'a> {
-    #[serde(borrow)]
-    config_options: Option<&'a RawValue>,
-    #[serde(borrow)]
-    models: Option<&'a RawValue>,
+fn is_model(option: &Members<'_>, key: &str) -> bool {
+    option.text(key).is_some_and(|word| word == MODEL)
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Select<'a> {
-    #[serde(borrow)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    category: Option<&'a RawValue>,
-    #[serde(borrow)]
-    current_value: Option<&'a RawValue>,
-    #[serde(borrow)]
-    options: Option<&'a RawValue>,
-}
-
-/// One value, or a group of them.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Value<'a> {
-    #[serde(borrow)]
-    value: Option<&'a RawValue>,
-    #[serde(borrow)]
-    options: Option<&'a RawValue>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Models<'a> {
-    #[serde(borrow)]
-    current_model_id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    available_models: Option<&'a RawValue>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Model<'a> {
-    #[serde(borrow)]
-    model_id: Option<&'a RawValue>,
-}
-
-fn is_model(raw: Option<&RawValue>) -> bool {
-    text(raw).is_some_and(|word| word == MODEL)
-}
-
-fn values(options: Option<&RawValue>) -> Vec<String> {
-    let listed = |raw| -> Vec<Value<'_>> {
-        let raw: Vec<&RawValue> = read(raw).unwrap_or_default();
-        raw.into_iter().filter_map(|raw| read(Some(raw))).collect()
-    };
+/// The values of an option. One of them may be a group.
+fn values(option: &Members<'_>) -> Vec<String> {
     let mut ids = Vec::new();
-    for option in listed(options) {
-        let group = listed(option.options);
-        ids.extend(std::iter::once(option).chain(group).filter_map(|option| text(option.value)));
+    for value in option.objects("options") {
+        let group = value.objects("options");
+        ids.extend(std::iter::once(value).chain(group).filter_map(|value| value.text("value")));
     }
     ids.truncate(MODELS);
     ids

@@ -37,7 +37,7 @@ fn models_are_read_from_both_formats() {
         current: Some("b".to_owned()),
     };
     assert_eq!(offer(&models), plain);
-    // An option without values is none.
+    // An option without values does not count.
     let mut both = option(&json!([]));
     both["models"] = models["models"].clone();
     assert_eq!(offer(&both), plain);

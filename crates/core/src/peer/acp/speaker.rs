@@ -3,20 +3,20 @@
 use std::{collections::VecDeque, fmt};
 
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::{
+    answers::{Agent, PromptEnding, session_name},
     calls::AcpCalls,
     failures,
-    hear::{Agent, PromptEnding, session_name},
-    leave::{self, ToolPolicy},
     models::{MODEL, ModelChoice, ModelOffer},
-    say,
+    permission::{self, ToolPolicy},
+    requests,
 };
 use crate::{
     codec::{
-        jsonrpc::{self, METHOD_NOT_FOUND, RpcError, RpcId, RpcMessage, read, text},
+        jsonrpc::{self, METHOD_NOT_FOUND, Members, RpcError, RpcId, RpcMessage},
         ndjson::Lines,
     },
     model::FinishReason,
@@ -104,10 +104,10 @@ impl AcpSpeaker {
     fn open_session(&mut self, step: AcpStep, name: Option<&str>) {
         let ready = std::mem::take(&mut self.ready);
         let host = ready.host.as_ref().filter(|_| self.agent.http_servers);
-        let params = say::OpenSession {
+        let params = requests::OpenSession {
             session_id: name,
             cwd: &ready.workspace,
-            mcp_servers: host.map(say::HostServer::hosted).into_iter().collect(),
+            mcp_servers: host.map(requests::HostServer::hosted).into_iter().collect(),
         };
         let method = if name.is_some() { "session/load" } else { "session/new" };
         self.request(step, method, &params);
@@ -121,7 +121,7 @@ impl AcpSpeaker {
         self.session = Some(name);
     }
 
-    /// In a conversation that was open already nobody said which models there are.
+    /// The models of a session that was open already are not known.
     fn set_unlisted(&mut self) {
         let model = self.ask.model.clone();
         if model.is_empty() {
@@ -146,7 +146,7 @@ impl AcpSpeaker {
 
     fn set_model(&mut self, option: &str, model: &str, step: AcpStep) {
         let session = self.session.clone().unwrap_or_default();
-        let params = say::SetOption { session_id: &session, config_id: option, value: model };
+        let params = requests::SetOption { session_id: &session, config_id: option, value: model };
         self.request(step, "session/set_config_option", &params);
     }
 
@@ -154,7 +154,7 @@ impl AcpSpeaker {
         let session = self.session.clone().unwrap_or_default();
         // Told once: it may be large.
         let prompt = std::mem::take(&mut self.ask.prompt);
-        let params = say::PromptParams::new(&session, &prompt);
+        let params = requests::PromptParams::new(&session, &prompt);
         self.request(AcpStep::Prompt, "session/prompt", &params);
     }
 
@@ -179,7 +179,7 @@ impl AcpSpeaker {
         }
     }
 
-    /// Nothing of the question was told yet to a conversation that was to be gone on with.
+    /// The resumed session has not got anything of the prompt yet.
     fn is_untold(&self) -> bool {
         self.ask.resume.is_some() && self.state != AcpState::Waits(AcpStep::Prompt)
     }
@@ -204,7 +204,7 @@ impl AcpSpeaker {
 
     fn on_request(&mut self, id: &RpcId, method: &str, params: Option<&RawValue>) {
         let Self { policy, cancelled, calls, .. } = &*self;
-        let reply = leave::reply(*policy, *cancelled, calls, id, method, params);
+        let reply = permission::reply(*policy, *cancelled, calls, id, method, params);
         self.unknown += u64::from(!reply.known);
         self.out.push_back(ToChild::Input(reply.line));
         self.hear(ChildEvent::Alive);
@@ -237,33 +237,17 @@ impl AcpSpeaker {
     }
 
     fn update(&mut self, params: Option<&RawValue>) -> ChildEvent {
-        #[derive(Default, Deserialize)]
-        #[serde(default, rename_all = "camelCase")]
-        struct Notified<'a> {
-            #[serde(borrow)]
-            session_id: Option<&'a RawValue>,
-            #[serde(borrow)]
-            update: Option<&'a RawValue>,
-        }
-        #[derive(Default, Deserialize)]
-        #[serde(default, rename_all = "camelCase")]
-        struct Update<'a> {
-            #[serde(borrow)]
-            session_update: Option<&'a RawValue>,
-            #[serde(borrow)]
-            content: Option<&'a RawValue>,
-        }
-        let notified: Notified<'_> = read(params).unwrap_or_default();
+        let notified = Members::of(params).unwrap_or_default();
         // An agent below this one speaks under a name of its own.
-        let other = text(notified.session_id).is_some_and(|name| self.session != Some(name));
+        let other = notified.text("sessionId").is_some_and(|name| self.session != Some(name));
         if other || self.cancelled || self.state != AcpState::Waits(AcpStep::Prompt) {
             return ChildEvent::Alive;
         }
-        let update: Update<'_> = read(notified.update).unwrap_or_default();
-        let kind = text(update.session_update).unwrap_or_default();
-        match (kind.as_str(), notified.update) {
-            ("agent_message_chunk", _) => self.words(update.content, ChildEvent::Text),
-            ("agent_thought_chunk", _) => self.words(update.content, ChildEvent::Thought),
+        let update = notified.object("update");
+        let kind = update.text("sessionUpdate").unwrap_or_default();
+        match (kind.as_str(), notified.get("update")) {
+            ("agent_message_chunk", _) => self.words(&update, ChildEvent::Text),
+            ("agent_thought_chunk", _) => self.words(&update, ChildEvent::Thought),
             ("tool_call", Some(raw)) => self.calls.begin(raw),
             ("tool_call_update", Some(raw)) => self.calls.update(raw),
             (
@@ -283,15 +267,8 @@ impl AcpSpeaker {
         }
     }
 
-    fn words(&mut self, content: Option<&RawValue>, heard: fn(String) -> ChildEvent) -> ChildEvent {
-        #[derive(Default, Deserialize)]
-        #[serde(default)]
-        struct Content<'a> {
-            #[serde(borrow)]
-            text: Option<&'a RawValue>,
-        }
-        let content: Content<'_> = read(content).unwrap_or_default();
-        match text(content.text) {
+    fn words(&mut self, update: &Members<'_>, heard: fn(String) -> ChildEvent) -> ChildEvent {
+        match update.object("content").text("text") {
             Some(text) if text.is_empty() => ChildEvent::Alive,
             Some(text) => heard(text),
             None => {
@@ -318,7 +295,7 @@ impl AcpSpeaker {
         match step {
             AcpStep::Greet => {
                 self.agent = Agent::read(result);
-                if self.agent.protocol == say::PROTOCOL {
+                if self.agent.protocol == requests::PROTOCOL {
                     self.open();
                 } else {
                     self.fail(failures::other_protocol(self.agent.protocol));
@@ -378,7 +355,7 @@ impl AcpSpeaker {
             AcpStep::SignIn => self.fail(failures::not_signed_in(error)),
             AcpStep::New | AcpStep::Load if demands_sign_in && !self.signed_in => {
                 let method = self.agent.sign_in.clone();
-                let params = say::Authenticate { method_id: &method };
+                let params = requests::Authenticate { method_id: &method };
                 self.request(AcpStep::SignIn, "authenticate", &params);
             }
             _ if demands_sign_in => self.fail(failures::not_signed_in(error)),
@@ -407,7 +384,7 @@ impl child::Speaker for AcpSpeaker {
         if ready.greeted {
             self.open();
         } else {
-            self.request(AcpStep::Greet, "initialize", &say::Initialize::ours());
+            self.request(AcpStep::Greet, "initialize", &requests::Initialize::ours());
         }
     }
 
@@ -426,7 +403,7 @@ impl child::Speaker for AcpSpeaker {
         if self.state == AcpState::Over {
             return;
         }
-        // What the last line made us say has nobody to be told to.
+        // Replies to the last lines have no recipient any more.
         self.out.clear();
         if self.cancelled {
             return self.fail(failures::cancelled());
@@ -443,7 +420,7 @@ impl child::Speaker for AcpSpeaker {
             AcpState::Waits(AcpStep::Prompt) => {
                 if !std::mem::replace(&mut self.cancelled, true) {
                     let session = self.session.clone().unwrap_or_default();
-                    let params = say::Cancel { session_id: &session };
+                    let params = requests::Cancel { session_id: &session };
                     let line = jsonrpc::notification("session/cancel", &params);
                     self.out.push_back(ToChild::Input(line));
                 }

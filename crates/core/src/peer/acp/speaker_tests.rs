@@ -325,7 +325,7 @@ fn open_session_is_reused() {
     assert_eq!(set, json!({"sessionId": "s1", "configId": "model", "value": "gpt-5.4-high"}));
     assert_eq!(run.method(), "session/prompt");
 
-    // Where it is called otherwise, the list tells how.
+    // The list has the name of an option that is called otherwise.
     let mut run = Run::begin(&ready, &ask);
     run.refuse("session/set_config_option", -32602, "Invalid params");
     let models = json!({"availableModels": [{"modelId": "gpt-5.4[reasoning=high]"}]});
@@ -623,7 +623,7 @@ fn early_exit_is_a_failure() {
     let (code, remedy, message) = run.failed();
     assert_eq!((code, remedy), (ErrorCode::NotAuthenticated, Remedy::None));
     assert!(message.contains("--backend acp"), "{message}");
-    // It was told to.
+    // It was cancelled.
     let mut run = Run::prompting();
     run.0.cancel();
     run.0.on_exit(&exit(""));

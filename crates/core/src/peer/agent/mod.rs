@@ -19,4 +19,4 @@ mod tools;
 pub use blobs::BlobLimits;
 pub use forms::{HistoryForm, HistorySetting, ModelFacts, ModelMemory};
 pub use peer::{AgentCall, AgentOpen, AgentPeer};
-pub use request::{Environment, ModelPick, Permissions, Plan, Surroundings};
+pub use request::{Environment, Permissions, Plan, Surroundings};

@@ -22,19 +22,12 @@ use super::{
 use crate::{
     codec::connect,
     model::TurnRequest,
+    models::ModelPick,
     peer::{
         StoredState,
         conversation::{instructions, offered},
     },
 };
-
-/// The model as the backend wants to hear it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ModelPick {
-    pub id: String,
-    pub parameters: Vec<(String, String)>,
-    pub max_mode: bool,
-}
 
 /// What the backend is told about the place it works for. The gateway knows
 /// little of it and invents nothing.

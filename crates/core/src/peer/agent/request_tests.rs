@@ -2,8 +2,7 @@ use prost::Message as _;
 
 use super::*;
 use crate::model::{
-    Dialect, Hints, Item, Message, Part, Role, Sampling, Tool, ToolCall, ToolChoice, ToolContent,
-    ToolResult,
+    Dialect, Hints, Item, Message, Part, Role, Sampling, Tool, ToolCall, ToolChoice, ToolResult,
 };
 use crate::peer::{agent::forms::HistoryForm, conversation::GO_ON};
 
@@ -101,7 +100,7 @@ fn the_system_prompt_travels_as_cloud_rule_and_rule() {
 fn tool_results_at_the_end_resume_the_conversation() {
     let result = Item::ToolResult(ToolResult {
         call_id: "c".into(),
-        content: vec![ToolContent::Text("12C".into())],
+        content: vec![Part::Text("12C".into())],
         is_error: false,
     });
     let run =
@@ -244,7 +243,7 @@ fn a_kept_state_goes_back_byte_for_byte_with_the_new_message_only() {
 fn results_without_their_history_follow_the_calls_that_were_kept() {
     let result = Item::ToolResult(ToolResult {
         call_id: "c1".into(),
-        content: vec![ToolContent::Text("42".into())],
+        content: vec![Part::Text("42".into())],
         is_error: false,
     });
     let call = ToolCall { id: "c1".into(), name: "bash".into(), arguments: "{}".into() };

@@ -18,7 +18,7 @@ use super::{
     tools::{Toolbox, wire_name},
 };
 use crate::model::{
-    Image, ImageSource, Item, Message, Part, Role, ToolCall, ToolContent, ToolResult,
+    Image, ImageSource, Item, Message, Part, Role, ToolCall, ToolResult,
     ids::{CallId, hex, uuid_from_content},
 };
 
@@ -103,7 +103,7 @@ fn paired(items: &[Item]) -> Cow<'_, [Item]> {
             Item::ToolCall(call) if !results.contains(call.id.as_str()) => {
                 open.push(Item::ToolResult(ToolResult {
                     call_id: call.id.clone(),
-                    content: vec![ToolContent::Text("There was no result.".to_owned())],
+                    content: vec![Part::Text("There was no result.".to_owned())],
                     is_error: true,
                 }));
             }
@@ -367,8 +367,8 @@ fn tool_name(call: Option<&ToolCall>, style: EntryStyle) -> String {
 /// The images in a result.
 fn result_images(result: &ToolResult) -> impl Iterator<Item = &Image> {
     result.content.iter().filter_map(|content| match content {
-        ToolContent::Image(image) => Some(image),
-        ToolContent::Text(_) => None,
+        Part::Image(image) => Some(image),
+        Part::Text(_) => None,
     })
 }
 
@@ -379,8 +379,8 @@ fn result_text(result: &ToolResult) -> String {
         .content
         .iter()
         .map(|content| match content {
-            ToolContent::Text(text) => text.clone(),
-            ToolContent::Image(Image { source: ImageSource::Inline { mime, data } }) => {
+            Part::Text(text) => text.clone(),
+            Part::Image(Image { source: ImageSource::Inline { mime, data } }) => {
                 format!("[image, {mime}, {} bytes]", data.len())
             }
         })

@@ -19,7 +19,7 @@ fn history() -> Vec<Item> {
         }),
         Item::ToolResult(ToolResult {
             call_id: "call_1\nfc_2".into(),
-            content: vec![ToolContent::Text("hello".into())],
+            content: vec![Part::Text("hello".into())],
             is_error: false,
         }),
         message(Role::Assistant, "It says hello."),
@@ -65,7 +65,7 @@ fn section_1_3_a_failure_is_said_in_the_text_of_the_result() {
         Item::ToolCall(ToolCall { id: "c".into(), name: "t".into(), arguments: "[1]".into() }),
         Item::ToolResult(ToolResult {
             call_id: "c".into(),
-            content: vec![ToolContent::Text("no such file".into())],
+            content: vec![Part::Text("no such file".into())],
             is_error: true,
         }),
     ];
@@ -84,7 +84,7 @@ fn section_1_3_too_many_entries_are_shortened_from_the_oldest_without_parting_re
             Item::ToolCall(ToolCall { id: id.clone(), name: "t".into(), arguments: "{}".into() }),
             Item::ToolResult(ToolResult {
                 call_id: id,
-                content: vec![ToolContent::Text(format!("result {n}"))],
+                content: vec![Part::Text(format!("result {n}"))],
                 is_error: false,
             }),
         ]
@@ -123,7 +123,7 @@ fn a_call_without_a_result_gets_one_and_a_result_without_a_call_is_text() {
     let result = |id: &str| {
         Item::ToolResult(ToolResult {
             call_id: id.into(),
-            content: vec![ToolContent::Text(format!("result {id}"))],
+            content: vec![Part::Text(format!("result {id}"))],
             is_error: false,
         })
     };
@@ -139,7 +139,7 @@ fn a_call_without_a_result_gets_one_and_a_result_without_a_call_is_text() {
 fn looked(id: &str, png: &'static [u8]) -> [Item; 2] {
     let call = ToolCall { id: id.into(), name: "look".into(), arguments: "{}".into() };
     let source = ImageSource::Inline { mime: "image/png".into(), data: Bytes::from_static(png) };
-    let content = vec![ToolContent::Text("seen".into()), ToolContent::Image(Image { source })];
+    let content = vec![Part::Text("seen".into()), Part::Image(Image { source })];
     let result = ToolResult { call_id: id.into(), content, is_error: false };
     [Item::ToolCall(call), Item::ToolResult(result)]
 }

@@ -101,15 +101,7 @@ pub(super) fn user_message(message: &Message, at: usize, blobs: Option<&mut Blob
 }
 
 fn texts(message: &Message) -> String {
-    let texts: Vec<&str> = message
-        .parts
-        .iter()
-        .filter_map(|part| match part {
-            Part::Text(text) => Some(text.as_str()),
-            Part::Image(_) => None,
-        })
-        .collect();
-    texts.join("\n")
+    message.parts.iter().filter_map(Part::text).collect::<Vec<_>>().join("\n")
 }
 
 fn images(message: &Message, mut blobs: Option<&mut Blobs>) -> Vec<SelectedImage> {

@@ -14,7 +14,7 @@ use super::{
     state,
 };
 use crate::{
-    model::{Item, Message, Part, Role, ToolContent, TurnRequest},
+    model::{Item, Message, Part, Role, TurnRequest},
     peer::{
         StoredState,
         conversation::{GO_ON, instructions},
@@ -251,7 +251,7 @@ fn has_image(item: &Item) -> bool {
     match item {
         Item::Message(message) => message.parts.iter().any(|part| matches!(part, Part::Image(_))),
         Item::ToolResult(result) => {
-            result.content.iter().any(|content| matches!(content, ToolContent::Image(_)))
+            result.content.iter().any(|content| matches!(content, Part::Image(_)))
         }
         Item::ToolCall(_) | Item::Reasoning(_) => false,
     }

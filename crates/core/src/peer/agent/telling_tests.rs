@@ -2,7 +2,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::{
-    model::{ToolCall, ToolContent, ToolResult},
+    model::{ToolCall, ToolResult},
     peer::agent::{
         forms::HistorySetting,
         request::tests::{asked, decode, item, request, spec_in},
@@ -22,7 +22,7 @@ fn with_tool() -> Vec<Item> {
         }),
         Item::ToolResult(ToolResult {
             call_id: "c1".into(),
-            content: vec![ToolContent::Text("hello".into())],
+            content: vec![Part::Text("hello".into())],
             is_error: false,
         }),
     ]

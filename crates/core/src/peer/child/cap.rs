@@ -1,16 +1,16 @@
-//! Results that are longer than a child can be told. A model reads no twenty megabytes, and
+//! Results that are too long for a child. A model cannot read twenty megabytes, and
 //! the child would hold all of it; what is left out is said where it is missing.
 
 use std::borrow::Cow;
 
-use crate::model::ToolContent;
+use crate::model::Part;
 
 /// Cuts the texts of a result to `limit` bytes together, the longest ones first, and says
 /// so in each that was cut. Images are left as they are.
-pub(super) fn cap(content: &[ToolContent], limit: usize) -> Cow<'_, [ToolContent]> {
-    let size = |part: &ToolContent| match part {
-        ToolContent::Text(text) => text.len(),
-        ToolContent::Image(_) => 0,
+pub(super) fn cap(content: &[Part], limit: usize) -> Cow<'_, [Part]> {
+    let size = |part: &Part| match part {
+        Part::Text(text) => text.len(),
+        Part::Image(_) => 0,
     };
     let total: usize = content.iter().map(size).sum();
     if total <= limit {
@@ -26,8 +26,8 @@ pub(super) fn cap(content: &[ToolContent], limit: usize) -> Cow<'_, [ToolContent
         excess -= cut;
     }
     let capped = content.iter().zip(keep).map(|(part, keep)| match part {
-        ToolContent::Text(text) if keep < text.len() => ToolContent::Text(shortened(text, keep)),
-        ToolContent::Text(_) | ToolContent::Image(_) => part.clone(),
+        Part::Text(text) if keep < text.len() => Part::Text(shortened(text, keep)),
+        Part::Text(_) | Part::Image(_) => part.clone(),
     });
     Cow::Owned(capped.collect())
 }

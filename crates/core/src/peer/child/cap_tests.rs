@@ -1,22 +1,22 @@
 use super::*;
 use crate::model::{Image, ImageSource};
 
-fn text(part: &ToolContent) -> &str {
+fn text(part: &Part) -> &str {
     match part {
-        ToolContent::Text(text) => text,
-        ToolContent::Image(_) => panic!("an image"),
+        Part::Text(text) => text,
+        Part::Image(_) => panic!("an image"),
     }
 }
 
 #[test]
 fn a_short_result_is_not_copied() {
-    let content = [ToolContent::Text("short".into())];
+    let content = [Part::Text("short".into())];
     assert!(matches!(cap(&content, 5), Cow::Borrowed(_)));
 }
 
 #[test]
 fn long_result_is_cut_with_a_note() {
-    let content = [ToolContent::Text("x".repeat(20_000_000))];
+    let content = [Part::Text("x".repeat(20_000_000))];
     let capped = cap(&content, 1 << 20);
     let text = text(&capped[0]);
     assert!(text.len() < (1 << 20) + 200);
@@ -27,7 +27,7 @@ fn long_result_is_cut_with_a_note() {
 #[test]
 fn longest_text_is_cut_first() {
     let note = "You made this call before.";
-    let content = [ToolContent::Text("x".repeat(1000)), ToolContent::Text(note.into())];
+    let content = [Part::Text("x".repeat(1000)), Part::Text(note.into())];
     let capped = cap(&content, 100);
     assert_eq!(text(&capped[1]), note);
     assert!(text(&capped[0]).contains("the first 74 of 1000 bytes"));
@@ -36,8 +36,8 @@ fn longest_text_is_cut_first() {
 #[test]
 fn cut_is_at_a_character_and_images_are_kept() {
     let source = ImageSource::Inline { mime: "image/png".into(), data: vec![0; 100].into() };
-    let image = ToolContent::Image(Image { source });
-    let content = [ToolContent::Text("ééé".into()), image.clone()];
+    let image = Part::Image(Image { source });
+    let content = [Part::Text("ééé".into()), image.clone()];
     let capped = cap(&content, 3);
     assert!(text(&capped[0]).starts_with("é\n[Cut here: the first 2 of 6 bytes"));
     assert_eq!(capped[1], image);
@@ -45,7 +45,7 @@ fn cut_is_at_a_character_and_images_are_kept() {
 
 #[test]
 fn total_size_of_several_texts_is_limited() {
-    let content = vec![ToolContent::Text("x".repeat(5000)); 50];
-    let whole: usize = cap(&content, 1000).iter().map(ToolContent::bytes).sum();
+    let content = vec![Part::Text("x".repeat(5000)); 50];
+    let whole: usize = cap(&content, 1000).iter().map(Part::bytes).sum();
     assert!(whole < 1000 + 50 * 150, "{whole}");
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use bytes::Bytes;
 use secrecy::SecretString;
 
-use crate::model::ToolContent;
+use crate::model::Part;
 
 /// What comes from the child and from around it. `Ready` is first, `Exited` last.
 #[derive(Clone, Debug)]
@@ -59,12 +59,12 @@ pub struct Exit {
     pub stderr: String,
 }
 
-/// What the child is told.
+/// What goes to the child.
 #[derive(Clone)]
 pub enum ToChild {
     /// For its standard input.
     Input(Bytes),
-    /// There is no more input.
+    /// The input is complete.
     CloseInput,
     /// The result of a call that waits.
     Result(HostedResult),
@@ -76,7 +76,7 @@ pub enum ToChild {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostedResult {
     pub id: u64,
-    pub content: Vec<ToolContent>,
+    pub content: Vec<Part>,
     pub is_error: bool,
 }
 

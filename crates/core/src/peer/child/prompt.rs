@@ -1,15 +1,15 @@
-//! A conversation as one text: a child is told everything at once, and its prompt knows
+//! A conversation as one text: a child gets everything at once, and its prompt knows
 //! no roles. What was said before stands in tagged blocks, and the question comes last.
 
 use std::{borrow::Cow, fmt::Write as _};
 
 use super::{Prompt, cap::cap};
 use crate::{
-    model::{Image, Item, Message, Part, Role, ToolCall, ToolContent, ToolResult, TurnRequest},
+    model::{Image, Item, Message, Part, Role, ToolCall, ToolResult, TurnRequest},
     peer::conversation::{GO_ON, instructions, offered},
 };
 
-/// The tags that are ours. What somebody says cannot open or close one.
+/// Our own tags. Texts of the conversation cannot open or close one.
 const TAGS: [&str; 6] = ["system", "conversation", "user", "assistant", "tool_call", "tool_result"];
 
 const TOOLS: &str = "The user's tools are those of the MCP server `ibeam`. Call them for whatever \
@@ -20,10 +20,10 @@ const USE_RESULTS: &str = "Go on with the results above.";
 
 const HIDDEN_IMAGE: &str = "[an image that cannot be shown here]";
 
-/// What a run is told of a request.
+/// What the prompt of a run has of a request.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PromptScope {
-    /// The conversation that the child goes on with.
+    /// The session that the child resumes.
     pub(super) resume: Option<String>,
     /// How many items of the request it knows then.
     pub(super) covers: usize,
@@ -31,13 +31,13 @@ pub(super) struct PromptScope {
     pub(super) calls: Vec<ToolCall>,
     /// It was given another system prompt or other tools then.
     pub(super) new_setup: bool,
-    /// What it answered to the request; only told if it does not know.
+    /// What it answered to the request; only sent if it does not know.
     pub(super) said: Option<Item>,
     /// What is asked for beyond the request.
     pub(super) text: Option<String>,
 }
 
-/// How much may be told.
+/// What may be in a prompt.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PromptLimits {
     pub(super) result_bytes: usize,
@@ -45,15 +45,15 @@ pub(super) struct PromptLimits {
     pub(super) images: bool,
 }
 
-pub(super) fn write(request: &TurnRequest, telling: &PromptScope, rules: PromptLimits) -> Prompt {
+pub(super) fn write(request: &TurnRequest, scope: &PromptScope, rules: PromptLimits) -> Prompt {
     let mut writer = PromptWriter { rules, images: Vec::new(), blocks: Vec::new() };
-    let resumes = telling.resume.is_some();
-    let covers = if resumes { telling.covers } else { 0 };
+    let resumes = scope.resume.is_some();
+    let covers = if resumes { scope.covers } else { 0 };
     let mut items = request.items.get(covers..).unwrap_or_default();
     let (system, mut question) = instructions(request);
     let mut last = None;
-    if telling.text.is_some() {
-        question = telling.text.as_deref();
+    if scope.text.is_some() {
+        question = scope.text.as_deref();
     } else if let Some((Item::Message(message), before)) = items.split_last()
         && message.role == Role::User
     {
@@ -63,17 +63,17 @@ pub(super) fn write(request: &TurnRequest, telling: &PromptScope, rules: PromptL
     let told = |call: &ToolCall| {
         items.iter().any(|item| matches!(item, Item::ToolCall(told) if told.id == call.id))
     };
-    for call in telling.calls.iter().filter(|call| !told(call)) {
+    for call in scope.calls.iter().filter(|call| !told(call)) {
         writer.call(call);
     }
-    let said = telling.said.iter().filter(|_| !resumes);
+    let said = scope.said.iter().filter(|_| !resumes);
     for item in items.iter().chain(said) {
         writer.item(item);
     }
     let ends_with_results = matches!(items.last(), Some(Item::ToolResult(_)));
 
     let mut sections = Vec::new();
-    if !resumes || telling.new_setup {
+    if !resumes || scope.new_setup {
         if !system.is_empty() {
             sections.push(block("system", "", &escaped(&system.join("\n\n"))));
         }
@@ -113,7 +113,7 @@ impl PromptWriter {
             }
             Item::ToolCall(call) => self.call(call),
             Item::ToolResult(result) => self.result(result),
-            // What it thought is not told again.
+            // Its reasoning is not sent again.
             Item::Reasoning(_) => {}
         }
     }
@@ -131,8 +131,8 @@ impl PromptWriter {
         }
         let content = cap(&result.content, self.rules.result_bytes);
         let texts = content.iter().map(|part| match part {
-            ToolContent::Text(text) => Cow::Borrowed(text.as_str()),
-            ToolContent::Image(image) => Cow::Owned(self.image(image)),
+            Part::Text(text) => Cow::Borrowed(text.as_str()),
+            Part::Image(image) => Cow::Owned(self.image(image)),
         });
         let text = texts.collect::<Vec<_>>().join("\n");
         self.blocks.push(format!("<tool_result{named}>{}</tool_result>", escaped(&text)));

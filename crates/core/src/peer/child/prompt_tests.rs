@@ -21,7 +21,7 @@ fn call(id: &str) -> ToolCall {
 fn result(id: &str, text: &str) -> Item {
     Item::ToolResult(ToolResult {
         call_id: id.into(),
-        content: vec![ToolContent::Text(text.into())],
+        content: vec![Part::Text(text.into())],
         is_error: false,
     })
 }
@@ -109,16 +109,16 @@ fn history_may_end_with_results_or_an_answer() {
 #[test]
 fn continued_session_gets_only_new_items() {
     let items = vec![user("one"), assistant("1"), user("two")];
-    let telling = PromptScope { resume: Some("s".into()), covers: 2, ..PromptScope::default() };
-    let prompt = write(&request(&["Be brief."], items, &["read"]), &telling, RULES);
+    let scope = PromptScope { resume: Some("s".into()), covers: 2, ..PromptScope::default() };
+    let prompt = write(&request(&["Be brief."], items, &["read"]), &scope, RULES);
     assert_eq!(prompt.text, "two");
 }
 
 #[test]
 fn results_are_sent_with_their_calls() {
-    let telling =
+    let scope =
         PromptScope { resume: Some("s".into()), calls: vec![call("c1")], ..PromptScope::default() };
-    let prompt = write(&request(&[], vec![result("c1", "A")], &["read"]), &telling, RULES);
+    let prompt = write(&request(&[], vec![result("c1", "A")], &["read"]), &scope, RULES);
     let expected = "\
 <conversation>
 <tool_call id=\"c1\" name=\"read\">{\"path\":\"a\"}</tool_call>
@@ -132,16 +132,16 @@ Go on with the results above.";
 #[test]
 fn extra_question_comes_last() {
     let request = request(&[], vec![user("one")], &[]);
-    let mut telling = PromptScope {
+    let mut scope = PromptScope {
         resume: Some("s".into()),
         covers: 1,
         said: Some(assistant("1")),
         text: Some("As JSON.".into()),
         ..PromptScope::default()
     };
-    assert_eq!(write(&request, &telling, RULES).text, "As JSON.");
-    telling.resume = None;
-    let text = write(&request, &telling, RULES).text;
+    assert_eq!(write(&request, &scope, RULES).text, "As JSON.");
+    scope.resume = None;
+    let text = write(&request, &scope, RULES).text;
     let expected = "<conversation>\n<user>\none\n</user>\n<assistant>\n1\n</assistant>\n\
                     </conversation>\n\nAs JSON.";
     assert_eq!(text, expected);

@@ -14,7 +14,7 @@ pub struct ChildStart {
     pub model: String,
     /// Our own name for the conversation: the child works in the same place for all of it.
     pub conversation: String,
-    /// The conversation to go on with, by the name the child gave it.
+    /// The session to resume, by the child's name for it.
     pub resume: Option<String>,
     /// The folder the client asked for.
     pub workspace: Option<String>,

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use crate::model::{Usage, UsageSource};
 
-/// Cursor's own names, and those of ACP. A count of a wrong type is none.
+/// Cursor's own names, and those of ACP. A count of a wrong type is ignored.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct ReportedTokens {

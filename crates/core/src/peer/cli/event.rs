@@ -9,7 +9,7 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::voice::TextMark;
+use super::recap::TextMark;
 use crate::peer::child::ReportedTokens;
 
 /// One line. Which of the fields are there depends on `kind`.
@@ -89,7 +89,7 @@ impl<'a> CliEvent<'a> {
         self.is_error == Some(true) || self.subtype().starts_with("error")
     }
 
-    pub(super) fn shape(&self) -> TextMark {
+    pub(super) fn mark(&self) -> TextMark {
         let call = self.model_call_id.as_ref().is_some_and(|id| !id.as_str().is_empty());
         match (self.timestamp_ms.is_some(), call) {
             (true, false) => TextMark::Delta,

@@ -1,9 +1,9 @@
 //! What it means when the child fails, by what it says outside of its answer: on standard
-//! error, in lines that are no events, and in a `result` that is an error.
+//! error, in lines that are not events, and in a `result` that is an error.
 
 use super::plain::{one_line, plain};
 use crate::{
-    error::{ErrorCode, TurnError},
+    error::ErrorCode,
     peer::child::Exit,
     peer::{PeerFailure, Remedy},
     redact,
@@ -31,8 +31,8 @@ enum About {
     Network,
 }
 
-/// Words in lower case. The ones that can only mean one thing are asked for first: who has
-/// used up a plan is told to upgrade it, and who is not signed in may hear of a network.
+/// Words in lower case. The unambiguous ones come first: a message about a plan that is
+/// used up also mentions an upgrade, and one about signing in may mention the network.
 const TABLE: &[(About, &[&str])] = &[
     (
         About::Region,
@@ -154,7 +154,7 @@ const TABLE: &[(About, &[&str])] = &[
     ),
 ];
 
-/// What was to be gone on with, and how it is said that it is not there.
+/// Names for a resumed session, and words for its absence.
 const CONVERSATION: [&str; 3] = ["session", "chat", "conversation"];
 const LOST: [&str; 9] = [
     "not found",
@@ -169,7 +169,7 @@ const LOST: [&str; 9] = [
 ];
 
 /// The child is gone and its answer is not whole. `noise` is what it wrote among its
-/// events, `resumed` whether it was to go on with a conversation.
+/// events, `resumed` whether the run was to resume a session.
 pub(super) fn of_exit(exit: &Exit, noise: &str, resumed: bool) -> PeerFailure {
     let (errors, others) = (words(&exit.stderr), words(noise));
     let known = classify(&errors, resumed).or_else(|| classify(&others, resumed));
@@ -179,17 +179,17 @@ pub(super) fn of_exit(exit: &Exit, noise: &str, resumed: bool) -> PeerFailure {
     let said = errors.first().or(others.first()).map(|line| shown(line));
     let said = said.map_or_else(|| ".".to_owned(), |said| format!(": {said}."));
     match exit.code {
-        Some(0) => failure(
+        Some(0) => PeerFailure::new(
             ErrorCode::UpstreamClosed,
             format!("cursor-agent exited before its answer was complete{said}"),
             Remedy::Retry,
         ),
-        None => failure(
+        None => PeerFailure::new(
             ErrorCode::UpstreamClosed,
             format!("cursor-agent was killed by a signal before its answer was complete{said}"),
             Remedy::Retry,
         ),
-        Some(code) => failure(
+        Some(code) => PeerFailure::new(
             ErrorCode::UpstreamError,
             format!("cursor-agent failed with exit code {code}{said}"),
             Remedy::None,
@@ -202,40 +202,38 @@ pub(super) fn of_complaint(complaint: &str, resumed: bool) -> PeerFailure {
     let lines =
         words(complaint.get(..complaint.floor_char_boundary(LOOKED_AT)).unwrap_or_default());
     classify(&lines, resumed).unwrap_or_else(|| {
-        let said = lines.first().map_or_else(
-            || {
-                "an error without a \
-                                                 message"
-                    .to_owned()
-            },
-            |l| shown(l),
-        );
-        failure(ErrorCode::UpstreamError, format!("cursor-agent said: {said}."), Remedy::None)
+        let nothing = || "an error without a message".to_owned();
+        let said = lines.first().map_or_else(nothing, |line| shown(line));
+        PeerFailure::new(
+            ErrorCode::UpstreamError,
+            format!("cursor-agent said: {said}."),
+            Remedy::None,
+        )
     })
 }
 
 /// The run went well and there is nothing in it. A conversation that was lost on the way
 /// ends like this.
 pub(super) fn of_nothing() -> PeerFailure {
-    failure(
+    PeerFailure::new(
         ErrorCode::UpstreamError,
-        "cursor-agent returned an empty answer. Try again.".to_owned(),
+        "cursor-agent returned an empty answer. Try again.",
         Remedy::FreshConversation,
     )
 }
 
 pub(super) fn of_cancel() -> PeerFailure {
-    failure(ErrorCode::Cancelled, "The request was cancelled.".to_owned(), Remedy::None)
+    PeerFailure::new(ErrorCode::Cancelled, "The request was cancelled.", Remedy::None)
 }
 
-/// The lines of it that tell something: without colours, warnings of the runtime, stack
+/// The lines that say something: without colours, warnings of the runtime, stack
 /// traces and events. Some builds write their events to standard error as well, and the
-/// model's words in them are no complaint.
+/// model's words in them are not errors.
 pub(crate) fn words(text: &str) -> Vec<String> {
-    plain(text).lines().map(str::trim).filter(|line| tells(line)).map(bare).collect()
+    plain(text).lines().map(str::trim).filter(|line| is_message(line)).map(bare).collect()
 }
 
-fn tells(line: &str) -> bool {
+fn is_message(line: &str) -> bool {
     let is_event = line.starts_with('{') || line.contains("\"session_id\":");
     let is_runtime = line.starts_with("(node:") || line.starts_with("(Use `");
     let is_trace = line.starts_with("at ") || line.starts_with("node:internal");
@@ -263,12 +261,16 @@ pub(crate) fn classify(lines: &[String], resumed: bool) -> Option<PeerFailure> {
     if resumed && let Some(at) = lower.iter().position(lost) {
         let said = lines.get(at).map(|line| shown(line)).unwrap_or_default();
         let message = format!("cursor-agent cannot resume this conversation: {said}.");
-        return Some(failure(ErrorCode::UpstreamError, message, Remedy::FreshConversation));
+        return Some(PeerFailure::new(
+            ErrorCode::UpstreamError,
+            message,
+            Remedy::FreshConversation,
+        ));
     }
     let described = |about: About, at: usize| {
         let said = about.excerpt(lines.get(at..)?);
         let message = format!("cursor-agent said: {said}.{}", about.hint());
-        let mut failure = failure(about.code(), message, about.remedy());
+        let mut failure = PeerFailure::new(about.code(), message, about.remedy());
         // That something is unavailable may be what Cursor answered.
         let answered = lower.get(at).is_some_and(|line| line.contains("unavailable"));
         failure.error.unreachable = about == About::Network && !answered;
@@ -352,13 +354,9 @@ fn with_short_list(line: &str) -> String {
     format!("{before} {}{rest}", few.join(", "))
 }
 
-/// Without secrets, in one line that is not too long. The sentence goes on after it.
+/// Without secrets, in one short line, to be followed by the rest of a sentence.
 fn shown(text: &str) -> String {
     one_line(&redact::text(text), SHOWN).trim_end_matches('.').to_owned()
-}
-
-fn failure(code: ErrorCode, message: String, remedy: Remedy) -> PeerFailure {
-    PeerFailure { error: TurnError::new(code, message), remedy }
 }
 
 #[cfg(test)]

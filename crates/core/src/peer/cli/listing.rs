@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::plain::{one_line, plain};
-use crate::models::{AUTO_NAME, AUTO_WIRE_ID, Likeness, ModelInfo, ModelList, likeness};
+use crate::models::{AUTO_NAME, AUTO_WIRE_ID, Likeness, ModelInfo, ModelList, ModelPick, likeness};
 
 /// The output of `cursor-agent models`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,11 +53,31 @@ pub fn models(output: &str, images: bool) -> CliModels {
     }
 }
 
-/// The id under which the list has what `wanted` means, be it a slug or one with brackets.
-/// Some builds take nothing but the ids they list. What the list does not have stays as it
-/// is: the CLI itself may know it.
+/// The model in the words of the CLI. Some builds take nothing but what they list.
 #[must_use]
-pub fn listed<'a>(list: &'a ModelList, wanted: &'a str) -> &'a str {
+pub fn spelled(model: &ModelPick, list: Option<&ModelList>) -> String {
+    if model.id == AUTO_WIRE_ID {
+        return AUTO_NAME.to_owned();
+    }
+    let written = written_out(model);
+    match list {
+        Some(list) => listed(list, &written).to_owned(),
+        None => written,
+    }
+}
+
+/// The id of a model, and in brackets what else was chosen.
+fn written_out(model: &ModelPick) -> String {
+    if model.parameters.is_empty() {
+        return model.id.clone();
+    }
+    let parameters = model.parameters.iter().map(|(name, value)| format!("{name}={value}"));
+    format!("{}[{}]", model.id, parameters.collect::<Vec<_>>().join(","))
+}
+
+/// The id under which the list has what `wanted` means, be it a slug or one with brackets.
+/// What the list does not have stays as it is: the CLI itself may know it.
+fn listed<'a>(list: &'a ModelList, wanted: &'a str) -> &'a str {
     list.models()
         .iter()
         .filter_map(|model| Some((likeness(wanted, &model.id)?, model.id.as_str())))

@@ -129,3 +129,16 @@ fn version_identifies_cursor_agent() {
         assert_eq!(version(output).as_deref(), want, "{output}");
     }
 }
+
+#[test]
+fn a_model_is_spelled_with_what_was_chosen() {
+    let mut model = ModelPick { id: "gpt-5.4".into(), ..ModelPick::default() };
+    assert_eq!(spelled(&model, None), "gpt-5.4");
+    let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    model.parameters = vec![set("reasoning", "high"), set("fast", "true")];
+    assert_eq!(spelled(&model, None), "gpt-5.4[reasoning=high,fast=true]");
+    let list = models("gpt-5.4-high-fast - GPT-5.4 High Fast\n", false).list;
+    assert_eq!(spelled(&model, Some(&list)), "gpt-5.4-high-fast");
+    let auto = ModelPick { id: AUTO_WIRE_ID.into(), ..ModelPick::default() };
+    assert_eq!(spelled(&auto, Some(&list)), AUTO_NAME);
+}

@@ -4,11 +4,11 @@ mod event;
 pub(crate) mod failure;
 pub mod listing;
 pub(crate) mod plain;
+mod recap;
 mod speaker;
 #[cfg(test)]
 mod testing;
 mod tool;
-mod voice;
 
 use bytes::Bytes;
 

@@ -1,4 +1,4 @@
-//! However an answer is told, and whatever stands around it, it comes out once.
+//! An answer is output once, in every format and whatever is around it.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::peer::child::ChildEvent;
 
-/// Texts that repeat themselves, as the pieces in which they are told.
+/// Texts that repeat themselves, in the pieces in which they come.
 const REPEATED: [&[&str]; 9] = [
     &["no", " no", " no"],
     &["no", "no", "no", "no"],
@@ -22,7 +22,7 @@ const REPEATED: [&[&str]; 9] = [
     &["e\u{301}", "\u{301}", "e\u{301}"],
 ];
 
-/// A message as builds with marks tell it, and whether a tool is called after it.
+/// A message as builds with marks write it, and whether a tool is called after it.
 fn with_marks(pieces: &[&str], then_call: bool) -> Vec<Value> {
     let mut events: Vec<Value> = pieces.iter().map(|piece| delta(piece)).collect();
     let whole = pieces.concat();

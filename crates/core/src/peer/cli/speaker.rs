@@ -8,8 +8,8 @@ use super::{
     event::{CliEvent, MessagePart},
     failure,
     plain::NoiseTail,
+    recap::{RecapFilter, TextMark},
     tool::CliCall,
-    voice::{RecapFilter, TextMark},
 };
 use crate::{
     codec::ndjson::Lines,
@@ -26,7 +26,7 @@ const PIECE: usize = 64 * 1024;
 #[derive(Debug, Default)]
 pub struct CliSpeaker {
     input: Bytes,
-    /// The end of the input is still to be told.
+    /// The input is still to be closed.
     closes: bool,
     lines: Lines,
     heard: VecDeque<ChildEvent>,
@@ -35,7 +35,7 @@ pub struct CliSpeaker {
     session: Option<String>,
     /// The last lines that were no events.
     noise: NoiseTail,
-    /// It was to go on with a conversation.
+    /// The run resumes a session.
     resumed: bool,
     /// It called a tool.
     acted: bool,
@@ -67,7 +67,7 @@ impl child::Speaker for CliSpeaker {
         if self.over {
             return;
         }
-        // Its last word tells the whole answer again. One that is longer than a line may be was
+        // The last event repeats the whole answer. One that is longer than a line may be was
         // dropped, and nothing is missing without it.
         let dropped = self.lines.dropped() > self.dropped;
         if dropped && exit.code == Some(0) && self.answer.any() && !self.cancelled {
@@ -138,12 +138,12 @@ impl CliSpeaker {
             ("assistant", _) => self.on_message(event),
             ("thinking", subtype) => {
                 // The end of a thought says nothing new, unless it is all there is of it.
-                let shape = match subtype {
+                let mark = match subtype {
                     "completed" => TextMark::Flush,
                     "" => TextMark::Piece,
                     _ => TextMark::Delta,
                 };
-                self.think(event.text().unwrap_or_default(), shape);
+                self.think(event.text().unwrap_or_default(), mark);
             }
             ("tool_call", subtype) => self.on_tool(event, subtype),
             ("result", _) => self.on_result(event),
@@ -158,27 +158,27 @@ impl CliSpeaker {
     }
 
     fn on_message(&mut self, event: &CliEvent<'_>) {
-        let shape = event.shape();
+        let mark = event.mark();
         for part in event.parts() {
             match part {
-                MessagePart::Text(text) => self.tell(&text, shape),
-                MessagePart::Thought(text) => self.think(&text, shape),
+                MessagePart::Text(text) => self.speak(&text, mark),
+                MessagePart::Thought(text) => self.think(&text, mark),
                 MessagePart::Unknown => self.unknown += 1,
             }
         }
-        let shape = if shape == TextMark::Bare { TextMark::Piece } else { shape };
-        self.tell(event.text().unwrap_or_default(), shape);
+        let mark = if mark == TextMark::Bare { TextMark::Piece } else { mark };
+        self.speak(event.text().unwrap_or_default(), mark);
     }
 
-    fn tell(&mut self, text: &str, shape: TextMark) {
-        let new = self.answer.hear(text, shape);
+    fn speak(&mut self, text: &str, mark: TextMark) {
+        let new = self.answer.pass(text, mark);
         if !new.is_empty() {
             self.heard.push_back(ChildEvent::Text(new.to_owned()));
         }
     }
 
-    fn think(&mut self, text: &str, shape: TextMark) {
-        let new = self.thoughts.hear(text, shape);
+    fn think(&mut self, text: &str, mark: TextMark) {
+        let new = self.thoughts.pass(text, mark);
         if !new.is_empty() {
             self.heard.push_back(ChildEvent::Thought(new.to_owned()));
         }
@@ -196,7 +196,7 @@ impl CliSpeaker {
             self.heard.extend(failure.map(ChildEvent::Did));
             return;
         }
-        // Calls may end while the next message is being told; they only begin before it.
+        // Calls may end while the next message is written; they only begin before it.
         self.answer.next_message();
         self.thoughts.next_message();
         self.heard.push_back(if call.hosted {
@@ -213,7 +213,7 @@ impl CliSpeaker {
             return;
         }
         if !self.answer.any() {
-            self.tell(event.result(), TextMark::Flush);
+            self.speak(event.result(), TextMark::Flush);
         }
         if self.answer.any() || self.thoughts.any() || self.acted {
             self.over = true;

@@ -275,8 +275,8 @@ fn last_line_may_lack_its_newline() {
     assert_eq!(hear(&[whole.trim_end().as_bytes()]), hear(&[whole.as_bytes()]));
 }
 
-/// All that the child is told, as text, and how long its pieces are.
-fn told(speaker: &mut CliSpeaker) -> (String, Vec<usize>) {
+/// All input of the child, as text, and the lengths of its pieces.
+fn written(speaker: &mut CliSpeaker) -> (String, Vec<usize>) {
     let (mut bytes, mut pieces) = (Vec::new(), Vec::new());
     while let Some(word) = speaker.poll_send() {
         match word {
@@ -301,7 +301,7 @@ fn prompt_is_written_in_pieces_before_input_is_closed() {
     let text = "ü".repeat(PIECE);
     let prompt = Prompt { text: text.clone(), images: Vec::new() };
     speaker.begin(&Ready::default(), &ChildRequest { prompt, ..ChildRequest::default() });
-    assert_eq!(told(&mut speaker), (text, vec![PIECE, PIECE]));
+    assert_eq!(written(&mut speaker), (text, vec![PIECE, PIECE]));
 }
 
 #[test]

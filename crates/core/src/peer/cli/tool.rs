@@ -1,4 +1,4 @@
-//! The child's tool calls, each told in one line.
+//! The child's tool calls, each as one line.
 
 use serde_json::value::RawValue;
 
@@ -13,8 +13,8 @@ const SHOWN: usize = 200;
 /// The same for the name of a tool that is in no table.
 const NAME: usize = 64;
 
-/// Names of older builds and of newer ones, and what they are told as. Beside them: which
-/// arguments tell the most, in this order.
+/// Names of older and of newer builds, and the name that is shown. Beside them: which
+/// arguments are shown, in this order.
 const TOOLS: &[(&[&str], &str, &[&str])] = &[
     (&["shell", "bash"], "bash", &["command"]),
     (&["read", "readFile"], "read", PATH),
@@ -37,10 +37,10 @@ const PATH: &[&str] = &["path", "filePath", "file_path"];
 /// How a name begins when it is one of ours and nothing else says so.
 const HOSTED_PREFIXES: [&str; 4] = ["", "user-", "mcp_", "mcp__"];
 
-/// A call, as far as it can be told.
+/// What can be shown of a call.
 pub(super) struct CliCall<'a> {
     name: String,
-    /// Its arguments that tell the most.
+    /// The names of the arguments that are shown.
     keys: &'static [&'static str],
     /// It is one of the client's tools, hosted for the child.
     pub(super) hosted: bool,
@@ -85,7 +85,7 @@ impl<'a> CliCall<'a> {
 
     /// What it is about to do.
     pub(super) fn line(&self) -> String {
-        let arguments = self.arguments.told(self.keys);
+        let arguments = self.arguments.shown(self.keys);
         let arguments = one_line(&arguments, SHOWN);
         format!("[{}] {arguments}", self.name).trim_end().to_owned()
     }
@@ -127,14 +127,14 @@ impl<'a> CliCall<'a> {
             Some(server) => server == SERVER_NAME,
             None => is_hosted_name(&name),
         };
-        let told = match (server, tool) {
+        let name = match (server, tool) {
             (Some(server), Some(tool)) => format!("{server}.{tool}"),
             (None, Some(tool)) => tool,
             (_, None) => name,
         };
         let inner = body.get("args").map_or(CallArguments::None, |raw| CallArguments::Raw(raw));
-        let told = one_line(&format!("mcp {told}"), NAME);
-        Self { name: told, keys: &[], hosted, arguments: inner, result: None }
+        let name = one_line(&format!("mcp {name}"), NAME);
+        Self { name, keys: &[], hosted, arguments: inner, result: None }
     }
 }
 
@@ -147,7 +147,7 @@ impl<'a> CallArguments<'a> {
     }
 
     /// The arguments of these names, or all of them as they are written.
-    fn told(&self, keys: &[&str]) -> String {
+    fn shown(&self, keys: &[&str]) -> String {
         let chosen = |all: &Fields<'_>| {
             let values = keys.iter().filter_map(|key| all.get(*key).copied().and_then(text_of));
             values.filter(|value| !value.is_empty()).collect::<Vec<String>>().join(" ")

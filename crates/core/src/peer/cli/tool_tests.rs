@@ -1,7 +1,7 @@
 use super::*;
 
-/// What is told of a call: its line, then its failure. `None`: it is hosted.
-fn told(json: &str) -> Option<Vec<String>> {
+/// What is shown of a call: its line, then its failure. `None`: it is hosted.
+fn shown(json: &str) -> Option<Vec<String>> {
     let raw: Box<RawValue> = serde_json::from_str(json).unwrap();
     let call = CliCall::read(&raw).unwrap();
     (!call.hosted).then(|| std::iter::once(call.line()).chain(call.failure()).collect())
@@ -9,9 +9,9 @@ fn told(json: &str) -> Option<Vec<String>> {
 
 #[track_caller]
 fn line(json: &str) -> String {
-    let mut told = told(json).unwrap();
-    assert_eq!(told.len(), 1, "{told:?}");
-    told.remove(0)
+    let mut lines = shown(json).unwrap();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    lines.remove(0)
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn values_of_the_wrong_type_do_not_hide_the_call() {
 
 #[test]
 fn hosted_tools_are_distinguished_from_other_servers() {
-    let mcp = |args: &str| told(&format!(r#"{{"mcpToolCall":{{"args":{args}}}}}"#));
+    let mcp = |args: &str| shown(&format!(r#"{{"mcpToolCall":{{"args":{args}}}}}"#));
     for ours in [
         r#"{"name":"ibeam-weather","toolName":"weather","providerIdentifier":"ibeam","args":{}}"#,
         r#"{"providerIdentifier":"ibeam"}"#,
@@ -85,7 +85,7 @@ fn hosted_tools_are_distinguished_from_other_servers() {
     ] {
         assert_eq!(mcp(ours), None, "{ours}");
     }
-    assert_eq!(told(r#"{"function":{"name":"mcp__ibeam__weather","arguments":"{}"}}"#), None);
+    assert_eq!(shown(r#"{"function":{"name":"mcp__ibeam__weather","arguments":"{}"}}"#), None);
     let other = r#"{"name":"ibeam-x","toolName":"x","providerIdentifier":"db","args":{"q":1}}"#;
     assert_eq!(mcp(other), Some(vec![r#"[mcp db.x] {"q":1}"#.to_owned()]));
     assert_eq!(mcp(r#"{"name":"ibeamish"}"#), Some(vec!["[mcp ibeamish]".to_owned()]));
@@ -96,7 +96,7 @@ fn hosted_tools_are_distinguished_from_other_servers() {
 fn failed_call_has_its_reason() {
     let failed = |result: &str| {
         let json = format!(r#"{{"shellToolCall":{{"args":{{"command":"x"}},"result":{result}}}}}"#);
-        told(&json).unwrap().get(1).cloned()
+        shown(&json).unwrap().get(1).cloned()
     };
     let rows = [
         (r#"{"success":{"exitCode":0}}"#, None),

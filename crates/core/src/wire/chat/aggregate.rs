@@ -13,44 +13,12 @@ use crate::{
     wire::{Collect, cut_off, freeform, json::to_json},
 };
 
-/// The events of one turn, and what its completion has beside them.
+/// Collects the events of one turn.
 #[derive(Debug)]
 pub struct ChatCollector {
-    events: ChatAggregator,
     id: String,
     created: u64,
     model: String,
-}
-
-impl ChatCollector {
-    /// `created` is in Unix seconds; `model` is the name the client asked for.
-    #[must_use]
-    pub fn new(id: String, created: u64, model: String) -> Self {
-        Self { events: ChatAggregator::default(), id, created, model }
-    }
-
-    /// The tools with these names are custom: their calls have raw text in the place of arguments.
-    #[must_use]
-    pub fn with_custom(mut self, names: Vec<String>) -> Self {
-        self.events.custom = names;
-        self
-    }
-}
-
-impl Collect for ChatCollector {
-    fn on_event(&mut self, event: TurnEvent) {
-        self.events.on_event(event);
-    }
-
-    fn finish(self: Box<Self>) -> Result<Vec<u8>, TurnError> {
-        let Self { events, id, created, model } = *self;
-        events.finish(id, created, model).map(|completion| to_json(&completion))
-    }
-}
-
-/// Collects the events of one turn.
-#[derive(Debug, Default)]
-pub struct ChatAggregator {
     text: String,
     reasoning: String,
     calls: Vec<CollectedCall>,
@@ -67,9 +35,65 @@ struct CollectedCall {
     arguments: String,
 }
 
-impl ChatAggregator {
-    /// Takes the next event. Events after the ending are dropped.
-    pub fn on_event(&mut self, event: TurnEvent) {
+impl ChatCollector {
+    /// `created` is in Unix seconds; `model` is the name the client asked for. The tools with the
+    /// names in `custom` are custom: their calls have raw text in the place of arguments.
+    #[must_use]
+    pub fn new(id: String, created: u64, model: String, custom: Vec<String>) -> Self {
+        Self {
+            id,
+            created,
+            model,
+            text: String::new(),
+            reasoning: String::new(),
+            calls: Vec::new(),
+            custom,
+            usage: None,
+            ending: None,
+        }
+    }
+
+    fn call(&mut self, id: &CallId) -> Option<&mut CollectedCall> {
+        self.calls.iter_mut().rev().find(|call| call.id == *id)
+    }
+
+    fn completion(self) -> Result<ChatCompletion, TurnError> {
+        let reason = self.ending.unwrap_or_else(|| Err(cut_off()))?;
+        let only_calls = self.text.is_empty() && !self.calls.is_empty();
+        let made = |CollectedCall { id, name, arguments }| {
+            let body = if self.custom.contains(&name) {
+                let input = freeform::input(&arguments);
+                MadeBody::Custom { custom: MadeCustom { name, input } }
+            } else {
+                MadeBody::Function { function: MadeFunction { name, arguments } }
+            };
+            MadeCall { id: id.as_str().to_owned(), body }
+        };
+        let tool_calls = self.calls.into_iter().map(made).collect();
+        Ok(ChatCompletion {
+            id: self.id,
+            object: "chat.completion",
+            created: self.created,
+            model: self.model,
+            choices: [ChatChoice {
+                index: 0,
+                message: AssistantMessage {
+                    role: "assistant",
+                    content: (!only_calls).then_some(self.text),
+                    refusal: None,
+                    reasoning_content: Some(self.reasoning).filter(|text| !text.is_empty()),
+                    tool_calls,
+                },
+                logprobs: None,
+                finish_reason: reason_word(reason),
+            }],
+            usage: self.usage.map(ChatUsage::from),
+        })
+    }
+}
+
+impl Collect for ChatCollector {
+    fn on_event(&mut self, event: TurnEvent) {
         if self.ending.is_some() {
             return;
         }
@@ -98,57 +122,8 @@ impl ChatAggregator {
         }
     }
 
-    fn call(&mut self, id: &CallId) -> Option<&mut CollectedCall> {
-        self.calls.iter_mut().rev().find(|call| call.id == *id)
-    }
-
-    #[must_use]
-    pub fn is_ended(&self) -> bool {
-        self.ending.is_some()
-    }
-
-    /// The completion. `created` is in Unix seconds; `model` is the name the client
-    /// asked for.
-    ///
-    /// # Errors
-    /// The turn failed, or its events stopped without an ending.
-    pub fn finish(
-        self,
-        id: String,
-        created: u64,
-        model: String,
-    ) -> Result<ChatCompletion, TurnError> {
-        let reason = self.ending.unwrap_or_else(|| Err(cut_off()))?;
-        let only_calls = self.text.is_empty() && !self.calls.is_empty();
-        let made = |CollectedCall { id, name, arguments }| {
-            let body = if self.custom.contains(&name) {
-                let input = freeform::input(&arguments);
-                MadeBody::Custom { custom: MadeCustom { name, input } }
-            } else {
-                MadeBody::Function { function: MadeFunction { name, arguments } }
-            };
-            MadeCall { id: id.as_str().to_owned(), body }
-        };
-        let tool_calls = self.calls.into_iter().map(made).collect();
-        Ok(ChatCompletion {
-            id,
-            object: "chat.completion",
-            created,
-            model,
-            choices: [ChatChoice {
-                index: 0,
-                message: AssistantMessage {
-                    role: "assistant",
-                    content: (!only_calls).then_some(self.text),
-                    refusal: None,
-                    reasoning_content: Some(self.reasoning).filter(|text| !text.is_empty()),
-                    tool_calls,
-                },
-                logprobs: None,
-                finish_reason: reason_word(reason),
-            }],
-            usage: self.usage.map(ChatUsage::from),
-        })
+    fn finish(self: Box<Self>) -> Result<Vec<u8>, TurnError> {
+        self.completion().map(|completion| to_json(&completion))
     }
 }
 

@@ -1,16 +1,17 @@
-use super::ChatAggregator;
+use super::ChatCollector;
 use crate::{
     error::{ErrorCode, TurnError},
     model::{FinishReason, TurnEvent, Usage, UsageSource, ids::CallId},
+    wire::Collect as _,
 };
 
 fn whole(events: Vec<TurnEvent>) -> Result<String, TurnError> {
-    let mut all = ChatAggregator::default();
+    let (id, model) = ("chatcmpl-xxx".to_owned(), "auto".to_owned());
+    let mut all = ChatCollector::new(id, 1_234_567_890, model, Vec::new());
     for event in events {
         all.on_event(event);
     }
-    all.finish("chatcmpl-xxx".to_owned(), 1_234_567_890, "auto".to_owned())
-        .map(|whole| serde_json::to_string_pretty(&whole).unwrap())
+    all.completion().map(|whole| serde_json::to_string_pretty(&whole).unwrap())
 }
 
 #[test]

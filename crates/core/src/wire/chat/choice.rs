@@ -9,6 +9,7 @@ use crate::{
     wire::{
         json::{invalid, unsupported},
         lenient::{Object, WordOr},
+        tool_choice::{by_mode, by_word},
     },
 };
 
@@ -28,8 +29,8 @@ pub(super) fn decode(
             Some("allowed_tools") => {
                 let Some(Object(allowed)) = given.allowed_tools else {
                     return Err(invalid(
-                        "tool_choice.allowed_tools".to_owned(),
-                        "`allowed_tools` needs a `mode` and `tools`".to_owned(),
+                        "tool_choice.allowed_tools",
+                        "`allowed_tools` needs a `mode` and `tools`",
                     ));
                 };
                 select(allowed, tools)?
@@ -38,36 +39,23 @@ pub(super) fn decode(
             Some(word @ ("auto" | "none" | "required")) => by_word(word, "tool_choice.type")?,
             Some(_) => {
                 return Err(unsupported(
-                    "tool_choice.type".to_owned(),
+                    "tool_choice.type",
                     "this kind of `tool_choice` is not supported; name a function",
                 ));
             }
         },
     };
     match &choice {
-        ToolChoice::Required if tools.is_empty() => Err(invalid(
-            "tool_choice".to_owned(),
-            "`tool_choice` requires a tool, but `tools` is empty".to_owned(),
-        )),
+        ToolChoice::Required if tools.is_empty() => {
+            Err(invalid("tool_choice", "`tool_choice` requires a tool, but `tools` is empty"))
+        }
         ToolChoice::Named(name) if !has(tools, name) => Err(invalid(
-            "tool_choice.function.name".to_owned(),
-            "`tool_choice` names a function that `tools` does not have".to_owned(),
+            "tool_choice.function.name",
+            "`tool_choice` names a function that `tools` does not have",
         )),
         ToolChoice::Auto | ToolChoice::None | ToolChoice::Required | ToolChoice::Named(_) => {
             Ok(choice)
         }
-    }
-}
-
-fn by_word(word: &str, param: &str) -> Result<ToolChoice, TurnError> {
-    match word {
-        "auto" => Ok(ToolChoice::Auto),
-        "none" => Ok(ToolChoice::None),
-        "required" => Ok(ToolChoice::Required),
-        _ => Err(invalid(
-            param.to_owned(),
-            "unknown `tool_choice`; use none, auto, required or a named function".to_owned(),
-        )),
     }
 }
 
@@ -76,21 +64,14 @@ fn named(function: Option<Object<NamedFunction>>, path: &str) -> Result<String, 
         Some(name) if !name.is_empty() => Ok(name),
         _ => Err(invalid(
             format!("{path}.function.name"),
-            "`tool_choice` needs the name of a function".to_owned(),
+            "`tool_choice` needs the name of a function",
         )),
     }
 }
 
 fn select(allowed: AllowedTools, tools: &mut Vec<Tool>) -> Result<ToolChoice, TurnError> {
     const PATH: &str = "tool_choice.allowed_tools";
-    let choice = match allowed.mode.as_deref() {
-        None | Some("auto") => ToolChoice::Auto,
-        Some("required") => ToolChoice::Required,
-        Some(_) => {
-            let text = "the mode of `allowed_tools` must be auto or required";
-            return Err(invalid(format!("{PATH}.mode"), text.to_owned()));
-        }
-    };
+    let choice = by_mode(allowed.mode.as_deref(), "tool_choice.allowed_tools.mode")?;
     // Sets, because a body has room for a million names, and each is looked for.
     let offered: HashSet<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
     let mut selected = HashSet::new();
@@ -100,7 +81,7 @@ fn select(allowed: AllowedTools, tools: &mut Vec<Tool>) -> Result<ToolChoice, Tu
         if !offered.contains(name.as_str()) {
             return Err(invalid(
                 format!("{path}.function.name"),
-                "`allowed_tools` names a function that `tools` does not have".to_owned(),
+                "`allowed_tools` names a function that `tools` does not have",
             ));
         }
         selected.insert(name);

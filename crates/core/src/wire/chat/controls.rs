@@ -6,9 +6,9 @@ use serde_json::Number;
 use super::types::{ChatJsonSchema, ChatRequestBody, ResponseFormat};
 use crate::{
     error::TurnError,
-    model::{AnswerFormat, Effort, ParamHandling, Sampling, Schema, ToolChoice},
+    model::{AnswerFormat, ParamHandling, Sampling, Schema, ToolChoice},
     wire::{
-        json::{invalid, is_not, is_set, unsupported},
+        json::{effort, invalid, is_not, is_set, names_of, token_limit, unsupported},
         lenient::{Object, TextOr},
     },
 };
@@ -19,9 +19,12 @@ pub(super) fn decode(request: &ChatRequestBody<'_>) -> Result<Sampling, TurnErro
         Some(TextOr::Text(word)) => vec![word.clone()],
         Some(TextOr::List(words)) => words.clone(),
     };
+    // Both are checked; the smaller one counts.
+    let older = token_limit(request.max_tokens.as_ref(), "max_tokens")?;
+    let newer = token_limit(request.max_completion_tokens.as_ref(), "max_completion_tokens")?;
     let mut sampling = Sampling {
-        effort: effort(request.reasoning_effort.as_deref())?,
-        max_tokens: max_tokens(request)?,
+        effort: effort(request.reasoning_effort.as_deref(), "reasoning_effort")?,
+        max_tokens: older.into_iter().chain(newer).min(),
         stop: stop.into_iter().filter(|word| !word.is_empty()).collect(),
         format: format(request.response_format.as_ref())?,
         params: ParamHandling { ignored: ignored(request), ..ParamHandling::default() },
@@ -29,15 +32,12 @@ pub(super) fn decode(request: &ChatRequestBody<'_>) -> Result<Sampling, TurnErro
     if sampling.effort.is_some() {
         sampling.params.native.push("reasoning_effort");
     }
-    sampling.params.emulated = [
+    sampling.params.emulated = names_of([
         ("max_tokens", request.max_tokens.is_some()),
         ("max_completion_tokens", request.max_completion_tokens.is_some()),
         ("stop", !sampling.stop.is_empty()),
         ("response_format", sampling.format != AnswerFormat::Text),
-    ]
-    .into_iter()
-    .filter_map(|(name, set)| set.then_some(name))
-    .collect();
+    ]);
     Ok(sampling)
 }
 
@@ -48,42 +48,11 @@ pub(super) fn note_tools(
     choice: &ToolChoice,
     parallel: bool,
 ) {
-    let set = [
+    params.native.extend(names_of([
         ("tools", tools),
         ("tool_choice", *choice != ToolChoice::Auto),
         ("parallel_tool_calls", !parallel),
-    ];
-    params.native.extend(set.into_iter().filter_map(|(name, set)| set.then_some(name)));
-}
-
-fn effort(word: Option<&str>) -> Result<Option<Effort>, TurnError> {
-    let Some(word) = word.filter(|word| !word.is_empty()) else { return Ok(None) };
-    match Effort::parse(&word.to_ascii_lowercase()) {
-        Some(effort) => Ok(Some(effort)),
-        None => {
-            let known = Effort::ALL.map(Effort::as_str).join(", ");
-            let text = format!("unknown `reasoning_effort`; use one of {known}");
-            Err(invalid("reasoning_effort".to_owned(), text))
-        }
-    }
-}
-
-/// Both are checked; the smaller one counts.
-fn max_tokens(request: &ChatRequestBody<'_>) -> Result<Option<u64>, TurnError> {
-    let older = at_least_one("max_tokens", request.max_tokens.as_ref())?;
-    let newer = at_least_one("max_completion_tokens", request.max_completion_tokens.as_ref())?;
-    Ok(older.into_iter().chain(newer).min())
-}
-
-fn at_least_one(name: &str, number: Option<&Number>) -> Result<Option<u64>, TurnError> {
-    let Some(number) = number else { return Ok(None) };
-    match number.as_u64().filter(|limit| *limit >= 1) {
-        Some(limit) => Ok(Some(limit)),
-        None => {
-            let text = format!("`{name}` must be a whole number of at least 1");
-            Err(invalid(name.to_owned(), text))
-        }
-    }
+    ]));
 }
 
 fn format(given: Option<&Object<ResponseFormat>>) -> Result<AnswerFormat, TurnError> {
@@ -100,13 +69,12 @@ fn format(given: Option<&Object<ResponseFormat>>) -> Result<AnswerFormat, TurnEr
                 }))
             }
             Some(Object(ChatJsonSchema { schema: None, .. })) | None => Err(invalid(
-                "response_format.json_schema.schema".to_owned(),
-                "a `response_format` of the type `json_schema` needs its `json_schema.schema`"
-                    .to_owned(),
+                "response_format.json_schema.schema",
+                "a `response_format` of the type `json_schema` needs its `json_schema.schema`",
             )),
         },
         Some(_) => Err(unsupported(
-            "response_format.type".to_owned(),
+            "response_format.type",
             "the type of a `response_format` must be text, json_object or json_schema",
         )),
     }
@@ -117,7 +85,7 @@ fn format(given: Option<&Object<ResponseFormat>>) -> Result<AnswerFormat, TurnEr
 fn ignored(request: &ChatRequestBody<'_>) -> Vec<&'static str> {
     let one = |number: &Option<Number>| is_not(number.as_ref(), 1.0);
     let zero = |number: &Option<Number>| is_not(number.as_ref(), 0.0);
-    [
+    names_of([
         ("temperature", one(&request.temperature)),
         ("top_p", one(&request.top_p)),
         ("top_k", is_set(request.top_k, &[])),
@@ -142,8 +110,5 @@ fn ignored(request: &ChatRequestBody<'_>) -> Vec<&'static str> {
         ("stop_sequences", request.stop_sequences.is_some()),
         ("system", request.system.is_some()),
         ("text", request.text.is_some()),
-    ]
-    .into_iter()
-    .filter_map(|(name, set)| set.then_some(name))
-    .collect()
+    ])
 }

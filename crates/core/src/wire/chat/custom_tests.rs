@@ -118,8 +118,9 @@ fn stream_has_the_raw_input_of_a_custom_call() {
 
 #[test]
 fn completion_has_the_raw_input_of_a_custom_call() {
-    let collector = ChatCollector::new("chatcmpl-x".to_owned(), 1, "auto".to_owned());
-    let mut collector = Box::new(collector.with_custom(vec!["patch".to_owned()]));
+    let custom = vec!["patch".to_owned()];
+    let collector = ChatCollector::new("chatcmpl-x".to_owned(), 1, "auto".to_owned(), custom);
+    let mut collector = Box::new(collector);
     for event in calls() {
         collector.on_event(event);
     }

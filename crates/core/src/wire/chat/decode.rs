@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use super::{
     choice, controls,
     messages::ChatConversation,
-    types::{self, ChatRequestBody},
+    types::{self, ChatRequestBody, StreamOptions},
 };
 use crate::{
     error::{ErrorCode, TurnError},
@@ -14,7 +14,7 @@ use crate::{
     model::{Dialect, Hints, Tool, TurnRequest},
     wire::{
         blank, freeform,
-        json::{check_tools, invalid, is_not, is_set, parse, unsupported},
+        json::{check_tools, invalid, is_not, is_set, model_name, parse, required, unsupported},
         lenient::Object,
         surrogates::replace_lone,
     },
@@ -45,11 +45,7 @@ pub fn decode_request(body: &[u8]) -> Result<ChatRequest, TurnError> {
     let body = replace_lone(body);
     let Object(request) = parse::<Object<ChatRequestBody<'_>>>(&body)?;
     refuse_unsupported(&request)?;
-    let Some(model) = request.model.as_deref().map(str::trim).filter(|name| !name.is_empty())
-    else {
-        return Err(invalid("model".to_owned(), "`model` is missing or empty".to_owned()));
-    };
-    let model = model.to_owned();
+    let model = model_name(request.model.as_deref())?;
     let mut sampling = controls::decode(&request)?;
     let Some(messages) = request.messages.filter(|messages| !messages.is_empty()) else {
         return Err(TurnError::new(ErrorCode::MissingMessages, "`messages` is missing or empty")
@@ -83,10 +79,7 @@ pub fn decode_request(body: &[u8]) -> Result<ChatRequest, TurnError> {
         dialect: Dialect::Chat,
         hints: Hints {
             stream: request.stream.unwrap_or(false),
-            include_usage: request
-                .stream_options
-                .and_then(|Object(options)| options.include_usage)
-                .unwrap_or(false),
+            include_usage: StreamOptions::include_usage(request.stream_options.as_ref()),
             hides_reasoning: false,
             session,
             user: request.user,
@@ -106,12 +99,12 @@ fn refuse_unsupported(request: &ChatRequestBody<'_>) -> Result<(), TurnError> {
         match n.as_f64() {
             Some(n) if n > 1.0 => {
                 return Err(unsupported(
-                    "n".to_owned(),
+                    "n",
                     "`n` above 1 is not supported: the backend gives one answer per request",
                 ));
             }
             Some(n) if n < 1.0 => {
-                return Err(invalid("n".to_owned(), "`n` must be 1".to_owned()));
+                return Err(invalid("n", "`n` must be 1"));
             }
             _ => {}
         }
@@ -132,17 +125,17 @@ fn refuse_unsupported(request: &ChatRequestBody<'_>) -> Result<(), TurnError> {
         ));
     }
     if request.audio.is_some() {
-        return Err(unsupported("audio".to_owned(), "audio is not supported"));
+        return Err(unsupported("audio", "audio is not supported"));
     }
     if is_set(request.functions, &["[]"]) {
         return Err(unsupported(
-            "functions".to_owned(),
+            "functions",
             "`functions` is not supported; use `tools` with `type: \"function\"`",
         ));
     }
     if is_set(request.function_call, &["\"auto\"", "\"none\""]) {
         return Err(unsupported(
-            "function_call".to_owned(),
+            "function_call",
             "`function_call` is not supported; use `tool_choice`",
         ));
     }
@@ -181,15 +174,13 @@ fn tools(
 fn function(given: Option<Object<types::Function>>, path: &str) -> Result<Tool, TurnError> {
     let path = format!("{path}.function");
     let Some(Object(function)) = given else {
-        return Err(invalid(path, "a tool needs its `function`".to_owned()));
+        return Err(invalid(path, "a tool needs its `function`"));
     };
-    let Some(name) = function.name.filter(|name| !name.is_empty()) else {
-        return Err(invalid(format!("{path}.name"), "a function needs a `name`".to_owned()));
-    };
+    let name = required(function.name, &path, "name", "a function needs a `name`")?;
     if function.parameters.as_ref().is_some_and(|schema| !schema.get().starts_with('{')) {
         return Err(invalid(
             format!("{path}.parameters"),
-            "the parameters of a function must be a JSON Schema object".to_owned(),
+            "the parameters of a function must be a JSON Schema object",
         ));
     }
     let description = function.description.unwrap_or_default();
@@ -200,11 +191,9 @@ fn function(given: Option<Object<types::Function>>, path: &str) -> Result<Tool, 
 fn custom_tool(given: Option<Object<types::Custom>>, path: &str) -> Result<Tool, TurnError> {
     let path = format!("{path}.custom");
     let Some(Object(custom)) = given else {
-        return Err(invalid(path, "a custom tool needs its `custom`".to_owned()));
+        return Err(invalid(path, "a custom tool needs its `custom`"));
     };
-    let Some(name) = custom.name.filter(|name| !name.is_empty()) else {
-        return Err(invalid(format!("{path}.name"), "a custom tool needs a `name`".to_owned()));
-    };
+    let name = required(custom.name, &path, "name", "a custom tool needs a `name`")?;
     let format = custom.format.map(|Object(format)| format).unwrap_or_default();
     let grammar = format.grammar.map(|Object(grammar)| grammar).unwrap_or_default();
     let format = freeform::FreeformFormat {

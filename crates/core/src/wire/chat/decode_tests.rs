@@ -5,8 +5,7 @@ use super::decode;
 use crate::{
     error::ErrorCode::{InvalidJson, InvalidValue, MissingMessages, UnsupportedParameter},
     model::{
-        AnswerFormat, Effort, Image, ImageSource, Item, ParamHandling, Schema, ToolChoice,
-        ToolContent,
+        AnswerFormat, Effort, Image, ImageSource, Item, ParamHandling, Part, Schema, ToolChoice,
     },
     wire::chat::testing::{messages, ok, refused, with},
 };
@@ -418,9 +417,9 @@ fn results_keep_their_texts_and_images() {
     assert_eq!(
         result.content,
         [
-            ToolContent::Text("see".to_owned()),
-            ToolContent::Image(Image { source }),
-            ToolContent::Text("done".to_owned()),
+            Part::Text("see".to_owned()),
+            Part::Image(Image { source }),
+            Part::Text("done".to_owned()),
         ]
     );
 }

@@ -8,23 +8,25 @@
 //! broken answer for a whole one.
 
 use bytes::{BufMut as _, BytesMut};
-use serde::Serialize;
 
-use super::types::{
-    CallDelta, ChatDelta, ChatUsage, CustomDelta, FunctionDelta, OpenAiErrorBody, ToolCallDelta,
-};
+use super::types::{CallDelta, ChatDelta, CustomDelta, FunctionDelta, ToolCallDelta};
 use crate::{
     error::TurnError,
     model::{FinishReason, TurnEvent, Usage, ids::CallId},
-    wire::{Encode, SseFrame, cut_off, freeform::Freeform, json::put_json},
+    wire::{
+        Encode,
+        chunk::{ChunkHead, put_error},
+        cut_off,
+        freeform::Freeform,
+        json::put_json,
+    },
 };
 
 /// Encodes one turn. Give it every event, in order; it appends the bytes to the
 /// caller's buffer.
 #[derive(Debug)]
 pub struct ChatEncoder {
-    /// Everything of a chunk up to its `choices`.
-    envelope: Box<[u8]>,
+    head: ChunkHead,
     include_usage: bool,
     stage: ChatStage,
     usage: Option<Usage>,
@@ -59,14 +61,6 @@ enum ChatStage {
     Ended,
 }
 
-#[derive(Serialize)]
-struct Envelope<'a> {
-    id: &'a str,
-    object: &'static str,
-    created: u64,
-    model: &'a str,
-}
-
 const ONE_CHOICE: &[u8] = br#","choices":[{"index":0,"delta":"#;
 const NO_REASON: &[u8] = b",\"finish_reason\":null}]}\n\n";
 
@@ -74,13 +68,8 @@ impl ChatEncoder {
     /// `created` is in Unix seconds; `model` is the name the client asked for.
     #[must_use]
     pub fn new(id: &str, created: u64, model: &str, include_usage: bool) -> Self {
-        let mut envelope = BytesMut::with_capacity(128);
-        envelope.put_slice(b"data: ");
-        put_json(&mut envelope, &Envelope { id, object: "chat.completion.chunk", created, model });
-        // The closing brace: `choices` and what follows go in front of it.
-        envelope.truncate(envelope.len().saturating_sub(1));
         Self {
-            envelope: envelope.to_vec().into_boxed_slice(),
+            head: ChunkHead::new(id, "chat.completion.chunk", created, model),
             include_usage,
             stage: ChatStage::Fresh,
             usage: None,
@@ -175,7 +164,7 @@ impl ChatEncoder {
     }
 
     fn chunk(&self, delta: ChatDelta<'_>, out: &mut BytesMut) {
-        out.put_slice(&self.envelope);
+        self.head.put(out);
         out.put_slice(ONE_CHOICE);
         put_json(out, &delta);
         out.put_slice(NO_REASON);
@@ -183,25 +172,17 @@ impl ChatEncoder {
 
     fn finish(&mut self, reason: FinishReason, out: &mut BytesMut) {
         self.open(out);
-        out.put_slice(&self.envelope);
+        self.head.put(out);
         out.put_slice(ONE_CHOICE);
         out.put_slice(b"{},\"finish_reason\":\"");
         out.put_slice(reason_word(reason).as_bytes());
         out.put_slice(b"\"}]}\n\n");
-        if let Some(usage) = self.usage.filter(|_| self.include_usage) {
-            out.put_slice(&self.envelope);
-            out.put_slice(br#","choices":[],"usage":"#);
-            put_json(out, &ChatUsage::from(usage));
-            out.put_slice(b"}\n\n");
-        }
-        SseFrame { event: None, data: "[DONE]" }.write(out);
+        self.head.put_end(self.usage.filter(|_| self.include_usage), out);
         self.stage = ChatStage::Ended;
     }
 
     fn fail(&mut self, error: &TurnError, out: &mut BytesMut) {
-        out.put_slice(b"data: ");
-        put_json(out, &OpenAiErrorBody::from(error));
-        out.put_slice(b"\n\n");
+        put_error(error, out);
         self.stage = ChatStage::Ended;
     }
 }

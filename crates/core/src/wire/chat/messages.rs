@@ -1,14 +1,14 @@
 //! The messages of a chat request, in order, to system texts and items.
 
-use super::types::{self, CalledFunction};
+use super::types::{self, CalledFunction, ChatPart};
 use crate::{
     error::TurnError,
-    model::{Image, Item, Message, Part, Reasoning, Role, ToolCall, ToolContent, ToolResult},
+    model::{Item, Message, Part, Reasoning, Role, ToolCall, ToolResult},
     wire::{
         file::{self, InlineFile},
         freeform,
         image::from_data_url,
-        json::{invalid, unsupported},
+        json::{brief, invalid, required, unsupported},
         lenient::{MaybeText, Object, TextOr, WordOr},
         surrogates::replace_lone_in,
     },
@@ -23,9 +23,21 @@ pub(super) struct ChatConversation {
 
 /// One element of a content list, once it is understood.
 enum ChatPiece {
-    Text(String),
+    Part(Part),
     Thinking(String),
-    Image(Image),
+}
+
+impl ChatPiece {
+    fn text(text: String) -> Self {
+        Self::Part(Part::Text(text))
+    }
+
+    fn part(self) -> Option<Part> {
+        match self {
+            Self::Part(part) => Some(part),
+            Self::Thinking(_) => None,
+        }
+    }
 }
 
 impl ChatConversation {
@@ -50,29 +62,29 @@ impl ChatConversation {
                 at("role"),
                 format!(
                     "unknown role `{}`; use system, developer, user, assistant or tool",
-                    other.chars().take(64).collect::<String>()
+                    brief(other)
                 ),
             )),
-            None => Err(invalid(at("role"), "every message needs a `role`".to_owned())),
+            None => Err(invalid(at("role"), "every message needs a `role`")),
         }
     }
 
     fn push_system(
         &mut self,
         index: usize,
-        content: Option<TextOr<Object<types::ChatPart>>>,
+        content: Option<TextOr<Object<ChatPart>>>,
     ) -> Result<(), TurnError> {
         let mut text = String::new();
         for (place, piece) in pieces(index, content)?.into_iter().enumerate() {
             match piece {
-                ChatPiece::Text(piece) => {
+                ChatPiece::Part(Part::Text(piece)) => {
                     if !text.is_empty() {
                         text.push('\n');
                     }
                     text.push_str(&piece);
                 }
                 ChatPiece::Thinking(_) => {}
-                ChatPiece::Image(_) => return Err(misplaced_image(index, place)),
+                ChatPiece::Part(Part::Image(_)) => return Err(misplaced_image(index, place)),
             }
         }
         if !text.is_empty() {
@@ -84,22 +96,15 @@ impl ChatConversation {
     fn push_user(
         &mut self,
         index: usize,
-        content: Option<TextOr<Object<types::ChatPart>>>,
+        content: Option<TextOr<Object<ChatPart>>>,
     ) -> Result<(), TurnError> {
         if content.is_none() {
             return Err(invalid(
                 format!("messages[{index}].content"),
-                "a user message needs `content`".to_owned(),
+                "a user message needs `content`",
             ));
         }
-        let parts: Vec<Part> = pieces(index, content)?
-            .into_iter()
-            .filter_map(|piece| match piece {
-                ChatPiece::Text(text) => Some(Part::Text(text)),
-                ChatPiece::Image(image) => Some(Part::Image(image)),
-                ChatPiece::Thinking(_) => None,
-            })
-            .collect();
+        let parts = pieces(index, content)?.into_iter().filter_map(ChatPiece::part).collect();
         self.items.push(Item::Message(Message { role: Role::User, parts }));
         Ok(())
     }
@@ -127,10 +132,10 @@ impl ChatConversation {
         let mut parts = Vec::new();
         for (place, piece) in pieces(index, message.content)?.into_iter().enumerate() {
             match piece {
-                ChatPiece::Text(text) if text.is_empty() => {}
-                ChatPiece::Text(text) => parts.push(Part::Text(text)),
+                ChatPiece::Part(Part::Text(text)) if text.is_empty() => {}
+                ChatPiece::Part(Part::Image(_)) => return Err(misplaced_image(index, place)),
+                ChatPiece::Part(part) => parts.push(part),
                 ChatPiece::Thinking(text) => reasoning.push_str(&text),
-                ChatPiece::Image(_) => return Err(misplaced_image(index, place)),
             }
         }
         let refusal = message.refusal.and_then(|MaybeText(text)| text);
@@ -155,20 +160,14 @@ impl ChatConversation {
         index: usize,
         message: types::ChatMessage<'_>,
     ) -> Result<(), TurnError> {
-        let Some(call_id) = message.tool_call_id.filter(|id| !id.is_empty()) else {
-            return Err(invalid(
-                format!("messages[{index}].tool_call_id"),
-                "a tool message needs the `tool_call_id` of the call it answers".to_owned(),
-            ));
-        };
-        let content = pieces(index, message.content)?
-            .into_iter()
-            .filter_map(|piece| match piece {
-                ChatPiece::Text(text) => Some(ToolContent::Text(text)),
-                ChatPiece::Image(image) => Some(ToolContent::Image(image)),
-                ChatPiece::Thinking(_) => None,
-            })
-            .collect();
+        let call_id = required(
+            message.tool_call_id,
+            &format!("messages[{index}]"),
+            "tool_call_id",
+            "a tool message needs the `tool_call_id` of the call it answers",
+        )?;
+        let pieces = pieces(index, message.content)?;
+        let content = pieces.into_iter().filter_map(ChatPiece::part).collect();
         self.items.push(Item::ToolResult(ToolResult { call_id, content, is_error: false }));
         Ok(())
     }
@@ -176,11 +175,11 @@ impl ChatConversation {
 
 fn pieces(
     index: usize,
-    content: Option<TextOr<Object<types::ChatPart>>>,
+    content: Option<TextOr<Object<ChatPart>>>,
 ) -> Result<Vec<ChatPiece>, TurnError> {
     match content {
         None => Ok(Vec::new()),
-        Some(TextOr::Text(text)) => Ok(vec![ChatPiece::Text(text)]),
+        Some(TextOr::Text(text)) => Ok(vec![ChatPiece::text(text)]),
         Some(TextOr::List(parts)) => parts
             .into_iter()
             .enumerate()
@@ -189,12 +188,12 @@ fn pieces(
     }
 }
 
-fn piece(index: usize, place: usize, part: types::ChatPart) -> Result<ChatPiece, TurnError> {
+fn piece(index: usize, place: usize, part: ChatPart) -> Result<ChatPiece, TurnError> {
     let at = |field: &str| format!("messages[{index}].content[{place}].{field}");
     match part.r#type.as_deref() {
         Some("text" | "input_text" | "output_text") => match part.text {
-            Some(text) => Ok(ChatPiece::Text(text)),
-            None => Err(invalid(at("text"), "a text part needs `text`".to_owned())),
+            Some(text) => Ok(ChatPiece::text(text)),
+            None => Err(invalid(at("text"), "a text part needs `text`")),
         },
         Some("image_url" | "input_image") => {
             let (url, param) = match part.image_url {
@@ -203,27 +202,26 @@ fn piece(index: usize, place: usize, part: types::ChatPart) -> Result<ChatPiece,
                 None => (None, at("image_url")),
             };
             match url {
-                Some(url) => from_data_url(&url, &param).map(ChatPiece::Image),
-                None => Err(invalid(param, "an image part needs `image_url.url`".to_owned())),
+                Some(url) => {
+                    from_data_url(&url, &param).map(|image| ChatPiece::Part(Part::Image(image)))
+                }
+                None => Err(invalid(param, "an image part needs `image_url.url`")),
             }
         }
-        Some("refusal") => Ok(ChatPiece::Text(part.refusal.unwrap_or_default())),
+        Some("refusal") => Ok(ChatPiece::text(part.refusal.unwrap_or_default())),
         Some("thinking" | "reasoning") => {
             let text = part.thinking.and_then(|MaybeText(text)| text).or(part.text);
             Ok(ChatPiece::Thinking(text.unwrap_or_default()))
         }
         Some("file") => {
             let Some(Object(given)) = part.file else {
-                return Err(invalid(at("file"), "a file part needs its `file`".to_owned()));
+                return Err(invalid(at("file"), "a file part needs its `file`"));
             };
             file_piece(&given, &at("file"))
         }
         Some("input_file") => {
-            let given = types::ChatFile {
-                file_id: part.file_id,
-                file_data: part.file_data,
-                filename: part.filename,
-            };
+            let ChatPart { file_id, file_data, filename, .. } = part;
+            let given = types::ChatFile { file_id, file_data, filename };
             file_piece(&given, &format!("messages[{index}].content[{place}]"))
         }
         Some(kind @ ("input_audio" | "audio" | "video_url")) => Err(unsupported(
@@ -232,12 +230,9 @@ fn piece(index: usize, place: usize, part: types::ChatPart) -> Result<ChatPiece,
         )),
         Some(other) => Err(invalid(
             at("type"),
-            format!(
-                "unknown content type `{}`; use text, image_url or file",
-                other.chars().take(64).collect::<String>()
-            ),
+            format!("unknown content type `{}`; use text, image_url or file", brief(other)),
         )),
-        None => Err(invalid(at("type"), "every content part needs a `type`".to_owned())),
+        None => Err(invalid(at("type"), "every content part needs a `type`")),
     }
 }
 
@@ -248,24 +243,21 @@ fn file_piece(given: &types::ChatFile, path: &str) -> Result<ChatPiece, TurnErro
         has_id: given.file_id.is_some(),
         has_url: false,
     };
-    Ok(match file::read(&file, path)? {
-        file::Content::Text(text) => ChatPiece::Text(text),
-        file::Content::Image(image) => ChatPiece::Image(image),
-    })
+    file::read(&file, path).map(ChatPiece::Part)
 }
 
 fn tool_call(path: &str, call: types::ChatToolCall<'_>) -> Result<ToolCall, TurnError> {
-    let Some(id) = call.id.filter(|id| !id.is_empty()) else {
-        return Err(invalid(format!("{path}.id"), "a tool call needs its `id`".to_owned()));
-    };
+    let id = required(call.id, path, "id", "a tool call needs its `id`")?;
     match call.r#type.as_deref() {
         None | Some("function" | "") => {}
         Some("custom") => {
             let custom = call.custom.map(|Object(custom)| custom).unwrap_or_default();
-            let Some(name) = custom.name.filter(|name| !name.is_empty()) else {
-                let text = "a tool call needs the `name` of its tool";
-                return Err(invalid(format!("{path}.custom.name"), text.to_owned()));
-            };
+            let name = required(
+                custom.name,
+                path,
+                "custom.name",
+                "a tool call needs the `name` of its tool",
+            )?;
             let arguments = freeform::arguments(&custom.input.unwrap_or_default());
             return Ok(ToolCall { id, name, arguments });
         }
@@ -274,25 +266,21 @@ fn tool_call(path: &str, call: types::ChatToolCall<'_>) -> Result<ToolCall, Turn
                 format!("{path}.type"),
                 format!(
                     "tool calls of type `{}` are not supported; use `function` or `custom`",
-                    kind.chars().take(64).collect::<String>()
+                    brief(kind)
                 ),
             ));
         }
     }
     let CalledFunction { name, arguments } = call.function.map(|Object(f)| f).unwrap_or_default();
-    let Some(name) = name.filter(|name| !name.is_empty()) else {
-        return Err(invalid(
-            format!("{path}.function.name"),
-            "a tool call needs the `name` of its function".to_owned(),
-        ));
-    };
+    let name =
+        required(name, path, "function.name", "a tool call needs the `name` of its function")?;
     let arguments = match arguments.map(serde_json::value::RawValue::get) {
         None => "{}".to_owned(),
         Some(raw) if raw.starts_with('"') => {
             serde_json::from_str(raw).map(replace_lone_in).map_err(|_| {
                 invalid(
                     format!("{path}.function.arguments"),
-                    "the arguments are not a valid string".to_owned(),
+                    "the arguments are not a valid string",
                 )
             })?
         }
@@ -304,7 +292,7 @@ fn tool_call(path: &str, call: types::ChatToolCall<'_>) -> Result<ToolCall, Turn
 fn misplaced_image(index: usize, place: usize) -> TurnError {
     invalid(
         format!("messages[{index}].content[{place}]"),
-        "images belong in user and tool messages only".to_owned(),
+        "images belong in user and tool messages only",
     )
 }
 

@@ -1,6 +1,6 @@
 use crate::{
     error::ErrorCode::{InvalidValue, UnsupportedParameter},
-    model::{Item, Part, ToolContent},
+    model::{Item, Part},
     wire::chat::testing::{messages, ok, refused},
 };
 
@@ -47,5 +47,5 @@ fn tool_results_may_contain_files() {
             {"type":"file","file":{"filename":"a.txt","file_data":"data:text/plain;base64,aGVsbG8="}}]}"#,
     ));
     let Some(Item::ToolResult(result)) = request.items.last() else { panic!() };
-    assert_eq!(result.content, [ToolContent::Text("File `a.txt`:\nhello".to_owned())]);
+    assert_eq!(result.content, [Part::Text("File `a.txt`:\nhello".to_owned())]);
 }

@@ -16,11 +16,11 @@ mod custom_tests;
 #[cfg(test)]
 mod testing;
 
-pub use aggregate::{ChatAggregator, ChatCollector};
+pub use aggregate::ChatCollector;
 pub use decode::{ChatRequest, decode, decode_request, fuzz};
 pub use encode::ChatEncoder;
-pub(in crate::wire) use types::ChatUsage;
 pub use types::{ChatCompletion, OpenAiError, OpenAiErrorBody};
+pub(in crate::wire) use types::{ChatUsage, StreamOptions};
 
 /// The `id` of a reply, from random bytes.
 #[must_use]

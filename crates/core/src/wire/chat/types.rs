@@ -81,8 +81,15 @@ pub(super) struct ChatRequestBody<'a> {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct StreamOptions {
-    pub(super) include_usage: Option<bool>,
+pub(in crate::wire) struct StreamOptions {
+    include_usage: Option<bool>,
+}
+
+impl StreamOptions {
+    /// Whether the stream is to have the usage.
+    pub(in crate::wire) fn include_usage(given: Option<&Object<Self>>) -> bool {
+        given.is_some_and(|Object(options)| options.include_usage == Some(true))
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -11,7 +11,8 @@ use crate::{
         ToolChoice, TurnRequest,
     },
     wire::{
-        json::{invalid, is_not, is_set, parse, unsupported},
+        chat::StreamOptions,
+        json::{invalid, is_not, is_set, model_name, names_of, parse, token_limit, unsupported},
         lenient::{MaybeText, Object, TextOr},
         surrogates::replace_lone,
     },
@@ -25,10 +26,7 @@ pub fn decode(body: &[u8]) -> Result<TurnRequest, TurnError> {
     let body = replace_lone(body);
     let Object(request) = parse::<Object<CompletionRequestBody<'_>>>(&body)?;
     refuse_unsupported(&request)?;
-    let model = request.model.as_deref().map(str::trim).filter(|name| !name.is_empty());
-    let Some(model) = model.map(str::to_owned) else {
-        return Err(invalid("model".to_owned(), "`model` is missing or empty".to_owned()));
-    };
+    let model = model_name(request.model.as_deref())?;
     let sampling = sampling(&request)?;
     let parts = vec![Part::Text(prompt(request.prompt)?)];
     Ok(TurnRequest {
@@ -42,10 +40,7 @@ pub fn decode(body: &[u8]) -> Result<TurnRequest, TurnError> {
         dialect: Dialect::Completions,
         hints: Hints {
             stream: request.stream.unwrap_or(false),
-            include_usage: request
-                .stream_options
-                .and_then(|Object(options)| options.include_usage)
-                .unwrap_or(false),
+            include_usage: StreamOptions::include_usage(request.stream_options.as_ref()),
             hides_reasoning: true,
             session: None,
             user: request.user,
@@ -78,22 +73,19 @@ fn refuse_unsupported(request: &CompletionRequestBody<'_>) -> Result<(), TurnErr
         }
     }
     if request.echo == Some(true) {
-        return Err(unsupported(
-            "echo".to_owned(),
-            "`echo` is not supported; put the prompt before \
-                                                   the answer yourself",
-        ));
+        let text = "`echo` is not supported; put the prompt before the answer yourself";
+        return Err(unsupported("echo", text));
     }
     if request.suffix.as_ref().is_some_and(|suffix| !suffix.is_empty()) {
         return Err(unsupported(
-            "suffix".to_owned(),
+            "suffix",
             "`suffix` is not supported: a chat model cannot fill in the middle; describe the gap \
              in the prompt",
         ));
     }
     if is_set(request.logprobs, &["false"]) {
         return Err(unsupported(
-            "logprobs".to_owned(),
+            "logprobs",
             "log probabilities are not supported: the backend does not report them",
         ));
     }
@@ -108,40 +100,25 @@ fn prompt(given: Option<TextOr<MaybeText>>) -> Result<String, TurnError> {
         Some(TextOr::List(mut list)) => {
             if list.iter().any(|MaybeText(text)| text.is_none()) {
                 return Err(unsupported(
-                    "prompt".to_owned(),
+                    "prompt",
                     "a `prompt` of token numbers is not supported; send the text",
                 ));
             }
             if list.len() > 1 {
                 return Err(unsupported(
-                    "prompt".to_owned(),
+                    "prompt",
                     "several prompts in one request are not supported; send one request for each",
                 ));
             }
             list.pop().and_then(|MaybeText(text)| text)
         }
     };
-    text.filter(|text| !text.trim().is_empty()).ok_or_else(|| {
-        invalid(
-            "prompt".to_owned(),
-            "`prompt` is missing, empty or nothing but white space".to_owned(),
-        )
-    })
+    text.filter(|text| !text.trim().is_empty())
+        .ok_or_else(|| invalid("prompt", "`prompt` is missing, empty or nothing but white space"))
 }
 
 fn sampling(request: &CompletionRequestBody<'_>) -> Result<Sampling, TurnError> {
-    let max_tokens = match &request.max_tokens {
-        None => None,
-        Some(number) => match number.as_u64().filter(|limit| *limit > 0) {
-            Some(limit) => Some(limit),
-            None => {
-                return Err(invalid(
-                    "max_tokens".to_owned(),
-                    "`max_tokens` must be a whole number of at least 1".to_owned(),
-                ));
-            }
-        },
-    };
+    let max_tokens = token_limit(request.max_tokens.as_ref(), "max_tokens")?;
     let stop: Vec<String> = match &request.stop {
         None => Vec::new(),
         Some(TextOr::Text(word)) => vec![word.clone()],
@@ -149,7 +126,7 @@ fn sampling(request: &CompletionRequestBody<'_>) -> Result<Sampling, TurnError> 
     };
     let emulated = [("max_tokens", max_tokens.is_some()), ("stop", !stop.is_empty())];
     let params = ParamHandling {
-        emulated: set(emulated),
+        emulated: names_of(emulated),
         ignored: ignored(request),
         ..ParamHandling::default()
     };
@@ -159,7 +136,7 @@ fn sampling(request: &CompletionRequestBody<'_>) -> Result<Sampling, TurnError> 
 fn ignored(request: &CompletionRequestBody<'_>) -> Vec<&'static str> {
     let one = |number: &Option<Number>| is_not(number.as_ref(), 1.0);
     let zero = |number: &Option<Number>| is_not(number.as_ref(), 0.0);
-    set([
+    names_of([
         ("temperature", one(&request.temperature)),
         ("top_p", one(&request.top_p)),
         ("seed", is_set(request.seed, &[])),
@@ -176,10 +153,6 @@ fn ignored(request: &CompletionRequestBody<'_>) -> Vec<&'static str> {
         ("stop_sequences", request.stop_sequences.is_some()),
         ("system", request.system.is_some()),
     ])
-}
-
-fn set<const N: usize>(names: [(&'static str, bool); N]) -> Vec<&'static str> {
-    names.into_iter().filter_map(|(name, set)| set.then_some(name)).collect()
 }
 
 #[cfg(test)]

@@ -3,15 +3,14 @@
 //! place in this dialect. A failed turn ends with an error frame, as in chat.
 
 use bytes::{BufMut as _, BytesMut};
-use serde::Serialize;
 
 use super::{reason_word, types::CompletionChoice};
 use crate::{
     error::TurnError,
     model::{FinishReason, TurnEvent, Usage},
     wire::{
-        Encode, SseFrame,
-        chat::{ChatUsage, OpenAiErrorBody},
+        Encode,
+        chunk::{ChunkHead, put_error},
         cut_off,
         json::put_json,
     },
@@ -20,36 +19,22 @@ use crate::{
 /// Encodes one turn.
 #[derive(Debug)]
 pub struct CompletionEncoder {
-    /// Everything of a chunk up to its `choices`.
-    envelope: Box<[u8]>,
+    head: ChunkHead,
     include_usage: bool,
     usage: Option<Usage>,
     ended: bool,
-}
-
-#[derive(Serialize)]
-struct Envelope<'a> {
-    id: &'a str,
-    object: &'static str,
-    created: u64,
-    model: &'a str,
 }
 
 impl CompletionEncoder {
     /// `created` is in Unix seconds; `model` is the name the client asked for.
     #[must_use]
     pub fn new(id: &str, created: u64, model: &str, include_usage: bool) -> Self {
-        let mut envelope = BytesMut::with_capacity(128);
-        envelope.put_slice(b"data: ");
-        put_json(&mut envelope, &Envelope { id, object: "text_completion", created, model });
-        // The closing brace: `choices` and what follows go in front of it.
-        envelope.truncate(envelope.len().saturating_sub(1));
-        let envelope = envelope.to_vec().into_boxed_slice();
-        Self { envelope, include_usage, usage: None, ended: false }
+        let head = ChunkHead::new(id, "text_completion", created, model);
+        Self { head, include_usage, usage: None, ended: false }
     }
 
     fn chunk(&self, text: &str, finish_reason: Option<&'static str>, out: &mut BytesMut) {
-        out.put_slice(&self.envelope);
+        self.head.put(out);
         out.put_slice(b",\"choices\":[");
         put_json(out, &CompletionChoice { text, index: 0, logprobs: None, finish_reason });
         out.put_slice(b"]}\n\n");
@@ -57,20 +42,12 @@ impl CompletionEncoder {
 
     fn finish(&mut self, reason: FinishReason, out: &mut BytesMut) {
         self.chunk("", Some(reason_word(reason)), out);
-        if let Some(usage) = self.usage.filter(|_| self.include_usage) {
-            out.put_slice(&self.envelope);
-            out.put_slice(br#","choices":[],"usage":"#);
-            put_json(out, &ChatUsage::from(usage));
-            out.put_slice(b"}\n\n");
-        }
-        SseFrame { event: None, data: "[DONE]" }.write(out);
+        self.head.put_end(self.usage.filter(|_| self.include_usage), out);
         self.ended = true;
     }
 
     fn fail(&mut self, error: &TurnError, out: &mut BytesMut) {
-        out.put_slice(b"data: ");
-        put_json(out, &OpenAiErrorBody::from(error));
-        out.put_slice(b"\n\n");
+        put_error(error, out);
         self.ended = true;
     }
 }

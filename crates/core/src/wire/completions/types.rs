@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::{Number, value::RawValue};
 
 use crate::wire::{
-    chat::ChatUsage,
+    chat::{ChatUsage, StreamOptions},
     lenient::{MaybeText, Object, TextOr},
 };
 
@@ -44,12 +44,6 @@ pub(super) struct CompletionRequestBody<'a> {
     pub(super) response_format: Option<IgnoredAny>,
     pub(super) stop_sequences: Option<IgnoredAny>,
     pub(super) system: Option<IgnoredAny>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct StreamOptions {
-    pub(super) include_usage: Option<bool>,
 }
 
 /// The whole reply; a chunk of a stream has the same shape.

@@ -2,15 +2,12 @@
 
 use serde_json::value::RawValue;
 
-use super::{
-    pieces::Piece,
-    types::{self, ContentBlock},
-};
+use super::types::{self, ContentBlock};
 use crate::{
     error::TurnError,
-    model::{Item, Message, Part, Reasoning, Role, ToolCall, ToolContent, ToolResult},
+    model::{Item, Message, Part, Reasoning, Role, ToolCall, ToolResult},
     wire::{
-        json::{invalid, is_set},
+        json::{brief, invalid, is_set, required},
         lenient::{MaybeText, Object, TextOr},
     },
 };
@@ -59,15 +56,9 @@ impl MessagesConversation {
             Some("system") => self.push_system(&path, message.content),
             Some(other) => Err(invalid(
                 format!("messages[{index}].role"),
-                format!(
-                    "unknown role `{}`; use user, assistant or system",
-                    other.chars().take(64).collect::<String>()
-                ),
+                format!("unknown role `{}`; use user, assistant or system", brief(other)),
             )),
-            None => Err(invalid(
-                format!("messages[{index}].role"),
-                "every message needs a `role`".to_owned(),
-            )),
+            None => Err(invalid(format!("messages[{index}].role"), "every message needs a `role`")),
         }
     }
 
@@ -88,15 +79,7 @@ impl MessagesConversation {
             return Ok(());
         }
         let text = format!("<system_message>\n{}\n</system_message>", texts.join("\n"));
-        match self.items.last_mut() {
-            Some(Item::Message(Message { role: Role::User, parts })) => {
-                parts.push(Part::Text(text));
-            }
-            _ => {
-                let parts = vec![Part::Text(text)];
-                self.items.push(Item::Message(Message { role: Role::User, parts }));
-            }
-        }
+        self.say(Role::User, text);
         Ok(())
     }
 
@@ -117,18 +100,13 @@ impl MessagesConversation {
                         results.push(Item::ToolResult(self.tool_result(&path, block)?));
                         continue;
                     }
-                    for piece in self.pieces(&path, block)? {
-                        parts.push(match piece {
-                            Piece::Text(text) => Part::Text(text),
-                            Piece::Image(image) => Part::Image(image),
-                        });
-                    }
+                    parts.append(&mut self.pieces(&path, block)?);
                 }
             }
         }
         parts.retain(|part| !matches!(part, Part::Text(text) if text.is_empty()));
         if parts.is_empty() && results.is_empty() {
-            return Err(invalid(path.to_owned(), "a user message must not be empty".to_owned()));
+            return Err(invalid(path.to_owned(), "a user message must not be empty"));
         }
         // Results answer what was said before; the rest of the message comes after them.
         self.items.append(&mut results);
@@ -146,7 +124,9 @@ impl MessagesConversation {
         let blocks = match content {
             None => return Ok(()),
             Some(TextOr::Text(text)) => {
-                self.say(text);
+                if !text.is_empty() {
+                    self.say(Role::Assistant, text);
+                }
                 return Ok(());
             }
             Some(TextOr::List(blocks)) => blocks,
@@ -154,7 +134,12 @@ impl MessagesConversation {
         for (place, Object(block)) in blocks.into_iter().enumerate() {
             let path = format!("{path}[{place}]");
             match block.r#type.as_deref() {
-                Some("text") => self.say(text(&path, "text", block.text)?),
+                Some("text") => {
+                    let text = text(&path, "text", block.text)?;
+                    if !text.is_empty() {
+                        self.say(Role::Assistant, text);
+                    }
+                }
                 Some("thinking") => {
                     let text = block.thinking.and_then(|MaybeText(text)| text);
                     if let Some(text) = text.filter(|text| !text.is_empty()) {
@@ -169,7 +154,7 @@ impl MessagesConversation {
                 Some("image" | "document" | "tool_result") => {
                     return Err(invalid(
                         format!("{path}.type"),
-                        "images, documents and tool results belong in user messages".to_owned(),
+                        "images, documents and tool results belong in user messages",
                     ));
                 }
                 // Traces of tools that another provider ran, and whatever comes next.
@@ -180,19 +165,12 @@ impl MessagesConversation {
         Ok(())
     }
 
-    /// Adds to the last assistant text, or starts a new one after a call.
-    fn say(&mut self, text: String) {
-        if text.is_empty() {
-            return;
-        }
+    /// Adds to the last message, if it is of this role, or starts a new one.
+    fn say(&mut self, role: Role, text: String) {
+        let part = Part::Text(text);
         match self.items.last_mut() {
-            Some(Item::Message(Message { role: Role::Assistant, parts })) => {
-                parts.push(Part::Text(text));
-            }
-            _ => {
-                let parts = vec![Part::Text(text)];
-                self.items.push(Item::Message(Message { role: Role::Assistant, parts }));
-            }
+            Some(Item::Message(last)) if last.role == role => last.parts.push(part),
+            _ => self.items.push(Item::Message(Message { role, parts: vec![part] })),
         }
     }
 
@@ -201,24 +179,20 @@ impl MessagesConversation {
         path: &str,
         block: ContentBlock<'_>,
     ) -> Result<ToolResult, TurnError> {
-        let Some(call_id) = block.tool_use_id.filter(|id| !id.is_empty()) else {
-            return Err(invalid(
-                format!("{path}.tool_use_id"),
-                "a tool result needs the `tool_use_id` of the call it answers".to_owned(),
-            ));
-        };
+        let call_id = required(
+            block.tool_use_id,
+            path,
+            "tool_use_id",
+            "a tool result needs the `tool_use_id` of the call it answers",
+        )?;
         let mut content = Vec::new();
         match block.content {
             None => {}
-            Some(TextOr::Text(text)) => content.push(ToolContent::Text(text)),
+            Some(TextOr::Text(text)) => content.push(Part::Text(text)),
             Some(TextOr::List(blocks)) => {
                 for (place, Object(block)) in blocks.into_iter().enumerate() {
-                    for piece in self.pieces(&format!("{path}.content[{place}]"), block)? {
-                        content.push(match piece {
-                            Piece::Text(text) => ToolContent::Text(text),
-                            Piece::Image(image) => ToolContent::Image(image),
-                        });
-                    }
+                    let path = format!("{path}.content[{place}]");
+                    content.append(&mut self.pieces(&path, block)?);
                 }
             }
         }
@@ -244,7 +218,7 @@ impl MessagesConversation {
                         Some("image" | "document" | "tool_result" | "tool_use") => {
                             return Err(invalid(
                                 format!("{path}.type"),
-                                "instructions can only be text".to_owned(),
+                                "instructions can only be text",
                             ));
                         }
                         Some("tool_addition" | "tool_removal") => self.tool_change(&path, block),
@@ -285,26 +259,21 @@ pub(super) fn text(path: &str, field: &str, text: Option<String>) -> Result<Stri
 }
 
 fn tool_call(path: &str, block: ContentBlock<'_>) -> Result<ToolCall, TurnError> {
-    let Some(id) = block.id.filter(|id| !id.is_empty()) else {
-        return Err(invalid(format!("{path}.id"), "a tool call needs its `id`".to_owned()));
-    };
-    let Some(name) = block.name.filter(|name| !name.is_empty()) else {
-        let text = "a tool call needs the `name` of its tool";
-        return Err(invalid(format!("{path}.name"), text.to_owned()));
-    };
+    let id = required(block.id, path, "id", "a tool call needs its `id`")?;
+    let name = required(block.name, path, "name", "a tool call needs the `name` of its tool")?;
     let arguments = match block.input.map(RawValue::get) {
         None => "{}".to_owned(),
         Some(input) if input.starts_with('{') => input.to_owned(),
         Some(_) => {
             let text = "the `input` of a tool call must be an object";
-            return Err(invalid(format!("{path}.input"), text.to_owned()));
+            return Err(invalid(format!("{path}.input"), text));
         }
     };
     Ok(ToolCall { id, name, arguments })
 }
 
 pub(super) fn untyped(path: &str) -> TurnError {
-    invalid(format!("{path}.type"), "every content block needs a `type`".to_owned())
+    invalid(format!("{path}.type"), "every content block needs a `type`")
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 use crate::{
-    model::{Item, Message, Part, Role, ToolContent},
+    model::{Item, Message, Part, Role},
     wire::messages::testing::{messages, ok, said, user, with},
 };
 
@@ -75,7 +75,7 @@ fn results_may_contain_documents_and_search_results() {
         "<document>\ndoc\n</document>",
         "<search_result>\n<source>s</source>\n<title>t</title>\n</search_result>",
     ];
-    assert_eq!(result.content, expect.map(|text| ToolContent::Text(text.to_owned())));
+    assert_eq!(result.content, expect.map(|text| Part::Text(text.to_owned())));
 }
 
 #[test]

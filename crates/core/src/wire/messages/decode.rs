@@ -15,7 +15,7 @@ use crate::{
     model::{AnswerFormat, Dialect, Hints, ParamHandling, Sampling, Schema, TurnRequest},
     wire::{
         blank,
-        json::{invalid, is_not, is_set, parse, unsupported},
+        json::{invalid, is_not, is_set, model_name, names_of, parse, token_limit, unsupported},
         lenient::Object,
         surrogates::replace_lone,
     },
@@ -66,7 +66,7 @@ fn checked(body: &[u8]) -> Result<types::MessagesRequestBody<'_>, TurnError> {
     }
     if is_set(request.mcp_servers, &["[]"]) {
         return Err(unsupported(
-            "mcp_servers".to_owned(),
+            "mcp_servers",
             "`mcp_servers` is not supported: the gateway does not connect to servers that a \
              request names; list their tools in `tools`",
         ));
@@ -75,23 +75,15 @@ fn checked(body: &[u8]) -> Result<types::MessagesRequestBody<'_>, TurnError> {
 }
 
 fn limit(given: Option<&Number>) -> Result<u64, TurnError> {
-    let wrong = |text: &str| Err(invalid("max_tokens".to_owned(), text.to_owned()));
-    match given.map(Number::as_u64) {
-        None => wrong("`max_tokens` is missing; this API requires it"),
-        Some(Some(limit)) if limit > 0 => Ok(limit),
-        Some(_) => wrong("`max_tokens` must be a whole number of at least 1"),
-    }
+    let missing = || invalid("max_tokens", "`max_tokens` is missing; this API requires it");
+    token_limit(given, "max_tokens")?.ok_or_else(missing)
 }
 
 fn build(
     request: types::MessagesRequestBody<'_>,
     limit: Option<u64>,
 ) -> Result<MessagesRequest, TurnError> {
-    let Some(model) = request.model.as_deref().map(str::trim).filter(|name| !name.is_empty())
-    else {
-        return Err(invalid("model".to_owned(), "`model` is missing or empty".to_owned()));
-    };
-    let model = model.to_owned();
+    let model = model_name(request.model.as_deref())?;
     let (thinking, mut sampling) = sampling(&request, limit)?;
     let messages = request.messages.unwrap_or_default();
     let mut conversation = MessagesConversation::default();
@@ -155,27 +147,20 @@ fn sampling(
     if let Some(place) = stop.iter().position(String::is_empty) {
         return Err(invalid(
             format!("stop_sequences[{place}]"),
-            "a stop sequence must not be empty".to_owned(),
+            "a stop sequence must not be empty",
         ));
     }
-    let mut native = Vec::new();
-    if request.thinking.is_some() {
-        native.push("thinking");
-    }
-    if config.is_some_and(|config| config.effort.is_some()) {
-        native.push("output_config.effort");
-    }
-    let mut emulated = Vec::new();
-    if limit.is_some() {
-        emulated.push("max_tokens");
-    }
-    if !stop.is_empty() {
-        emulated.push("stop_sequences");
-    }
-    if format != AnswerFormat::Text {
-        let old = config.is_none_or(|config| config.format.is_none());
-        emulated.push(if old { "output_format" } else { "output_config.format" });
-    }
+    let native = names_of([
+        ("thinking", request.thinking.is_some()),
+        ("output_config.effort", config.is_some_and(|config| config.effort.is_some())),
+    ]);
+    let old = config.is_none_or(|config| config.format.is_none());
+    let format_name = if old { "output_format" } else { "output_config.format" };
+    let emulated = names_of([
+        ("max_tokens", limit.is_some()),
+        ("stop_sequences", !stop.is_empty()),
+        (format_name, format != AnswerFormat::Text),
+    ]);
     let params = ParamHandling { native, emulated, ignored: ignored(request) };
     Ok((thinking, Sampling { effort, max_tokens: limit, stop, format, params }))
 }
@@ -206,7 +191,7 @@ fn format(path: &str, given: &OutputFormat) -> Result<AnswerFormat, TurnError> {
 /// backend honours. `cache_control` is none of them: the backend caches by itself.
 fn ignored(request: &types::MessagesRequestBody<'_>) -> Vec<&'static str> {
     let user = request.metadata.as_ref().and_then(|Object(metadata)| metadata.user_id.as_deref());
-    [
+    names_of([
         ("temperature", is_not(request.temperature.as_ref(), 1.0)),
         ("top_p", is_not(request.top_p.as_ref(), 1.0)),
         ("top_k", is_set(request.top_k, &[])),
@@ -225,10 +210,7 @@ fn ignored(request: &types::MessagesRequestBody<'_>) -> Vec<&'static str> {
         ("reasoning_effort", request.reasoning_effort.is_some()),
         ("response_format", request.response_format.is_some()),
         ("stop", request.stop.is_some()),
-    ]
-    .into_iter()
-    .filter_map(|(name, set)| set.then_some(name))
-    .collect()
+    ])
 }
 
 #[cfg(test)]

@@ -8,19 +8,13 @@ use super::{
 };
 use crate::{
     error::TurnError,
-    model::Image,
+    model::{Image, Part},
     wire::{
         image,
-        json::{invalid, unsupported},
+        json::{brief, invalid, unsupported},
         lenient::{Object, TextOr, WordOr},
     },
 };
-
-/// Content that people and tools bring, once it is understood.
-pub(super) enum Piece {
-    Text(String),
-    Image(Image),
-}
 
 impl MessagesConversation {
     /// What a block of a user or of a tool says.
@@ -28,15 +22,15 @@ impl MessagesConversation {
         &mut self,
         path: &str,
         block: ContentBlock<'_>,
-    ) -> Result<Vec<Piece>, TurnError> {
+    ) -> Result<Vec<Part>, TurnError> {
         if matches!(block.r#type.as_deref(), Some("document" | "search_result"))
             && wants_citations(block.citations)
         {
             self.ignore("citations");
         }
         match block.r#type.as_deref() {
-            Some("text") => Ok(vec![Piece::Text(text(path, "text", block.text)?)]),
-            Some("image") => picture(path, block.source).map(|image| vec![Piece::Image(image)]),
+            Some("text") => Ok(vec![Part::Text(text(path, "text", block.text)?)]),
+            Some("image") => picture(path, block.source).map(|image| vec![Part::Image(image)]),
             Some("document") => self.document(path, block),
             Some("search_result") => self.search_result(path, block),
             Some("tool_addition" | "tool_removal") => {
@@ -46,7 +40,7 @@ impl MessagesConversation {
             // A tool that was found. All of them were offered from the start.
             Some("tool_reference") => {
                 let name = block.tool_name.unwrap_or_default();
-                Ok(vec![Piece::Text(format!("The tool `{name}` can be called."))])
+                Ok(vec![Part::Text(format!("The tool `{name}` can be called."))])
             }
             Some("container_upload") => Err(unsupported(
                 format!("{path}.type"),
@@ -56,33 +50,30 @@ impl MessagesConversation {
                 format!("{path}.type"),
                 format!(
                     "unknown content type `{}`; use text, image, document or tool_result",
-                    other.chars().take(64).collect::<String>()
+                    brief(other)
                 ),
             )),
             None => Err(untyped(path)),
         }
     }
 
-    fn document(&mut self, path: &str, block: ContentBlock<'_>) -> Result<Vec<Piece>, TurnError> {
+    fn document(&mut self, path: &str, block: ContentBlock<'_>) -> Result<Vec<Part>, TurnError> {
         let source = match block.source {
             Some(WordOr::Object(source)) => source,
             Some(WordOr::Word(_)) | None => {
-                return Err(invalid(
-                    format!("{path}.source"),
-                    "a document needs its `source`".to_owned(),
-                ));
+                return Err(invalid(format!("{path}.source"), "a document needs its `source`"));
             }
         };
         let at = format!("{path}.source");
         let inner = match source.r#type.as_deref() {
-            Some("text") => vec![Piece::Text(text(&at, "data", source.data)?)],
+            Some("text") => vec![Part::Text(text(&at, "data", source.data)?)],
             Some("content") => self.inner(&format!("{at}.content"), source.content)?,
             Some("base64") => {
                 return Err(unsupported(
                     format!("{at}.media_type"),
                     format!(
                         "documents of type `{}` are not supported; send their text",
-                        source.media_type.unwrap_or_default().chars().take(64).collect::<String>()
+                        brief(&source.media_type.unwrap_or_default())
                     ),
                 ));
             }
@@ -96,7 +87,7 @@ impl MessagesConversation {
         &mut self,
         path: &str,
         block: ContentBlock<'_>,
-    ) -> Result<Vec<Piece>, TurnError> {
+    ) -> Result<Vec<Part>, TurnError> {
         let source = match block.source {
             Some(WordOr::Word(source)) => Some(source),
             Some(WordOr::Object(_)) | None => None,
@@ -110,10 +101,10 @@ impl MessagesConversation {
         &mut self,
         path: &str,
         content: Option<BlockContent<'_>>,
-    ) -> Result<Vec<Piece>, TurnError> {
+    ) -> Result<Vec<Part>, TurnError> {
         match content {
             None => Ok(Vec::new()),
-            Some(TextOr::Text(text)) => Ok(vec![Piece::Text(text)]),
+            Some(TextOr::Text(text)) => Ok(vec![Part::Text(text)]),
             Some(TextOr::List(blocks)) => {
                 let mut all = Vec::with_capacity(blocks.len());
                 for (place, Object(block)) in blocks.into_iter().enumerate() {
@@ -123,7 +114,7 @@ impl MessagesConversation {
                         _ => {
                             return Err(invalid(
                                 format!("{path}.type"),
-                                "only text and images can be inside a document".to_owned(),
+                                "only text and images can be inside a document",
                             ));
                         }
                     }
@@ -139,7 +130,7 @@ fn picture(path: &str, source: Option<WordOr<BlockSource<'_>>>) -> Result<Image,
     let source = match source {
         Some(WordOr::Object(source)) => source,
         Some(WordOr::Word(_)) | None => {
-            return Err(invalid(path, "an image needs its `source`".to_owned()));
+            return Err(invalid(path, "an image needs its `source`"));
         }
     };
     match source.r#type.as_deref() {
@@ -170,7 +161,7 @@ fn elsewhere(path: &str, what: &str, kind: Option<&str>) -> TurnError {
 }
 
 /// Puts pieces into a frame that describes them to the model. Images follow it.
-fn wrapped(tag: &str, facts: &[(&str, Option<String>)], inner: Vec<Piece>) -> Vec<Piece> {
+fn wrapped(tag: &str, facts: &[(&str, Option<String>)], inner: Vec<Part>) -> Vec<Part> {
     let mut all = format!("<{tag}>\n");
     for (name, fact) in facts {
         if let Some(fact) = fact.as_deref().filter(|fact| !fact.is_empty()) {
@@ -180,15 +171,15 @@ fn wrapped(tag: &str, facts: &[(&str, Option<String>)], inner: Vec<Piece>) -> Ve
     let mut images = Vec::new();
     for piece in inner {
         match piece {
-            Piece::Text(text) => {
+            Part::Text(text) => {
                 all.push_str(&text);
                 all.push('\n');
             }
-            Piece::Image(_) => images.push(piece),
+            Part::Image(_) => images.push(piece),
         }
     }
     all.push_str(&format!("</{tag}>"));
-    std::iter::once(Piece::Text(all)).chain(images).collect()
+    std::iter::once(Part::Text(all)).chain(images).collect()
 }
 
 fn wants_citations(citations: Option<&RawValue>) -> bool {

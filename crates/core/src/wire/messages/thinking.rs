@@ -6,7 +6,10 @@ use super::types::{OutputConfig, ThinkingConfig};
 use crate::{
     error::TurnError,
     model::Effort,
-    wire::{json::invalid, lenient::Object},
+    wire::{
+        json::{effort, invalid},
+        lenient::Object,
+    },
 };
 
 /// What becomes of the model's thoughts in the reply.
@@ -35,10 +38,8 @@ pub(super) fn decode(
     given: Option<&Object<ThinkingConfig>>,
     config: Option<&Object<OutputConfig>>,
 ) -> Result<(Thinking, Option<Effort>), TurnError> {
-    let named = match config.and_then(|Object(config)| config.effort.as_deref()) {
-        None | Some("") => None,
-        Some(word) => Some(effort(word)?),
-    };
+    let word = config.and_then(|Object(config)| config.effort.as_deref());
+    let named = effort(word, "output_config.effort")?;
     let Some(Object(given)) = given else { return Ok((Thinking::Off, named)) };
     let shown = match given.display.as_deref() {
         Some("omitted") => Thinking::Omitted,
@@ -47,26 +48,13 @@ pub(super) fn decode(
     match given.r#type.as_deref() {
         Some("disabled") => Ok((Thinking::Off, Some(Effort::None))),
         Some("adaptive" | "between_tools") => Ok((shown, named)),
-        // Who names an effort beside a budget means the word.
+        // An effort beside a budget wins.
         Some("enabled") => Ok((shown, named.or_else(|| by_budget(given.budget_tokens.as_ref())))),
-        _ => Err(invalid(
-            "thinking.type".to_owned(),
-            "`thinking.type` must be enabled, adaptive or disabled".to_owned(),
-        )),
+        _ => Err(invalid("thinking.type", "`thinking.type` must be enabled, adaptive or disabled")),
     }
 }
 
-fn effort(word: &str) -> Result<Effort, TurnError> {
-    Effort::parse(&word.to_ascii_lowercase()).ok_or_else(|| {
-        let known = Effort::ALL.map(Effort::as_str).join(", ");
-        invalid(
-            "output_config.effort".to_owned(),
-            format!("unknown `output_config.effort`; use one of {known}"),
-        )
-    })
-}
-
-/// None for a budget that is none: some clients write -1 when they have no limit to
+/// `None` for a budget that is not positive: some clients write -1 when they have no limit to
 /// divide.
 fn by_budget(tokens: Option<&Number>) -> Option<Effort> {
     let tokens = tokens?.as_u64().filter(|tokens| *tokens > 0)?;

@@ -7,7 +7,7 @@ use crate::{
     error::TurnError,
     model::{ParamHandling, Tool, ToolChoice},
     wire::{
-        json::{check_tools, invalid},
+        json::{check_tools, invalid, required},
         lenient::Object,
     },
 };
@@ -19,6 +19,9 @@ const SERVER: [(&str, &str); 3] = [
     ("web_fetch_", "tools.web_fetch"),
     ("code_execution_", "tools.code_execution"),
 ];
+
+/// The error of a tool without a name.
+const NAMELESS: &str = "a tool needs a `name`";
 
 /// What the `tools` of a request come to.
 #[derive(Debug, Default)]
@@ -88,7 +91,7 @@ pub(super) fn decode(
         } else if let Some(known) = PUBLISHED.iter().find(|known| kind.starts_with(known.prefix)) {
             let schema = (known.schema)(kind).to_owned();
             tools.push(Tool {
-                name: name(&path, tool.name)?,
+                name: required(tool.name, &path, "name", NAMELESS)?,
                 description: known.description.to_owned(),
                 schema: RawValue::from_string(schema).ok(),
             });
@@ -108,20 +111,15 @@ pub(super) fn decode(
 }
 
 fn custom(path: &str, tool: types::MessagesTool) -> Result<Tool, TurnError> {
-    let name = name(path, tool.name)?;
+    let name = required(tool.name, path, "name", NAMELESS)?;
     if tool.input_schema.as_ref().is_some_and(|schema| !schema.get().starts_with('{')) {
         return Err(invalid(
             format!("{path}.input_schema"),
-            "the input of a tool must be described by a JSON Schema object".to_owned(),
+            "the input of a tool must be described by a JSON Schema object",
         ));
     }
     let description = tool.description.unwrap_or_default();
     Ok(Tool { name, description, schema: tool.input_schema })
-}
-
-fn name(path: &str, name: Option<String>) -> Result<String, TurnError> {
-    name.filter(|name| !name.is_empty())
-        .ok_or_else(|| invalid(format!("{path}.name"), "a tool needs a `name`".to_owned()))
 }
 
 /// Decodes `tool_choice`; the second is whether calls may come in parallel. A choice that only
@@ -151,24 +149,21 @@ pub(super) fn choice(
         Some("none") => ToolChoice::None,
         Some("any") if tools.is_empty() => {
             return Err(invalid(
-                "tool_choice".to_owned(),
-                "`tool_choice` requires a tool, but `tools` is empty".to_owned(),
+                "tool_choice",
+                "`tool_choice` requires a tool, but `tools` is empty",
             ));
         }
         Some("any") => ToolChoice::Required,
         Some("tool") => match given.name {
             Some(name) if has(&name) => ToolChoice::Named(name),
             _ => {
-                return Err(invalid(
-                    "tool_choice.name".to_owned(),
-                    "`tool_choice` must name one of `tools`".to_owned(),
-                ));
+                return Err(invalid("tool_choice.name", "`tool_choice` must name one of `tools`"));
             }
         },
         _ => {
             return Err(invalid(
-                "tool_choice.type".to_owned(),
-                "`tool_choice.type` must be auto, any, tool or none".to_owned(),
+                "tool_choice.type",
+                "`tool_choice.type` must be auto, any, tool or none",
             ));
         }
     };

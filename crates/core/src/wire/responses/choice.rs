@@ -10,8 +10,9 @@ use crate::{
     error::TurnError,
     model::{Tool, ToolChoice},
     wire::{
-        json::{invalid, parse_at, unsupported},
+        json::{invalid, parse_at, required, unsupported},
         lenient::{Object, WordOr},
+        tool_choice::{by_mode, by_word},
     },
 };
 
@@ -52,7 +53,7 @@ pub(super) fn decode(
             Some(word @ ("auto" | "none" | "required")) => by_word(word, "tool_choice.type")?,
             Some(_) => {
                 return Err(unsupported(
-                    "tool_choice.type".to_owned(),
+                    "tool_choice.type",
                     "this kind of `tool_choice` is not supported; name a function or a custom tool",
                 ));
             }
@@ -60,23 +61,11 @@ pub(super) fn decode(
     };
     if choice == ToolChoice::Required && tools.is_empty() {
         return Err(invalid(
-            "tool_choice".to_owned(),
-            "`tool_choice` requires a tool, but `tools` has none that can be called".to_owned(),
+            "tool_choice",
+            "`tool_choice` requires a tool, but `tools` has none that can be called",
         ));
     }
     Ok(choice)
-}
-
-fn by_word(word: &str, param: &str) -> Result<ToolChoice, TurnError> {
-    match word {
-        "auto" => Ok(ToolChoice::Auto),
-        "none" => Ok(ToolChoice::None),
-        "required" => Ok(ToolChoice::Required),
-        _ => Err(invalid(
-            param.to_owned(),
-            "unknown `tool_choice`; use none, auto, required or a named tool".to_owned(),
-        )),
-    }
 }
 
 fn find<'a>(
@@ -84,15 +73,9 @@ fn find<'a>(
     (namespace, name): (Option<&str>, Option<&str>),
     path: &str,
 ) -> Result<&'a CatalogueEntry, TurnError> {
-    let Some(name) = name.filter(|name| !name.is_empty()) else {
-        let text = "`tool_choice` needs the name of a tool";
-        return Err(invalid(format!("{path}.name"), text.to_owned()));
-    };
+    let name = required(name, path, "name", "`tool_choice` needs the name of a tool")?;
     catalogue.named(namespace, name).ok_or_else(|| {
-        invalid(
-            format!("{path}.name"),
-            "`tool_choice` names a tool that `tools` does not have".to_owned(),
-        )
+        invalid(format!("{path}.name"), "`tool_choice` names a tool that `tools` does not have")
     })
 }
 
@@ -101,14 +84,7 @@ fn select(
     catalogue: &Catalogue,
     tools: &mut Vec<Tool>,
 ) -> Result<ToolChoice, TurnError> {
-    let mode = match choice.mode.as_deref() {
-        None | Some("auto") => ToolChoice::Auto,
-        Some("required") => ToolChoice::Required,
-        Some(_) => {
-            let text = "the mode of `allowed_tools` must be auto or required";
-            return Err(invalid("tool_choice.mode".to_owned(), text.to_owned()));
-        }
-    };
+    let mode = by_mode(choice.mode.as_deref(), "tool_choice.mode")?;
     let mut selected = HashSet::new();
     for (index, Object(tool)) in choice.tools.iter().flatten().enumerate() {
         // A tool that was not offered cannot be selected either.

@@ -8,9 +8,8 @@ use super::{
     choice,
     echo::Echo,
     input::{ResponsesConversation, WireItem},
-    own,
     request::ResponsesRequest,
-    sampling,
+    sampling, stored_item,
     tools::ToolOffer,
 };
 use crate::{
@@ -19,7 +18,7 @@ use crate::{
     model::{Dialect, Hints, TurnRequest},
     wire::{
         blank,
-        json::{invalid, is_not, is_set, parse, unsupported},
+        json::{invalid, is_not, is_set, model_name, parse, unsupported},
         lenient::{Object, TextOr},
         surrogates::replace_lone,
     },
@@ -91,10 +90,7 @@ pub fn decode(body: &[u8]) -> Result<ResponsesRequest, TurnError> {
     let body = replace_lone(body);
     let Object(mut body) = parse::<Object<ResponsesRequestBody<'_>>>(&body)?;
     refuse_unsupported(&body)?;
-    let Some(model) = body.model.as_deref().map(str::trim).filter(|name| !name.is_empty()) else {
-        return Err(invalid("model".to_owned(), "`model` is missing or empty".to_owned()));
-    };
-    let model = model.to_owned();
+    let model = model_name(body.model.as_deref())?;
     let input = body.input.take();
     let items = read_items(input.as_ref())?;
     let mut offer = ToolOffer::default();
@@ -109,7 +105,7 @@ pub fn decode(body: &[u8]) -> Result<ResponsesRequest, TurnError> {
         Some(TextOr::Text(text)) => {
             let mut said = ResponsesConversation::default();
             said.say(text.clone());
-            (said, vec![own::of_text(text)])
+            (said, vec![stored_item::of_text(text)])
         }
         Some(TextOr::List(_)) | None => conversation(&items, &offer)?,
     };
@@ -178,19 +174,19 @@ fn refuse_unsupported(body: &ResponsesRequestBody<'_>) -> Result<(), TurnError> 
     const LOGPROBS: &str = "log probabilities are not supported: the backend does not report them";
     if is_set(body.conversation, &[]) {
         return Err(unsupported(
-            "conversation".to_owned(),
+            "conversation",
             "conversation objects are not supported; use `previous_response_id`, or send the items \
              in `input`",
         ));
     }
     if is_set(body.prompt, &[]) {
         return Err(unsupported(
-            "prompt".to_owned(),
+            "prompt",
             "prompt templates are not supported; send their text in `instructions` and `input`",
         ));
     }
     if is_not(body.top_logprobs.as_ref(), 0.0) {
-        return Err(unsupported("top_logprobs".to_owned(), LOGPROBS));
+        return Err(unsupported("top_logprobs", LOGPROBS));
     }
     let mut included = body.include.iter().flatten();
     if let Some(at) = included.position(|name| name == "message.output_text.logprobs") {
@@ -198,13 +194,13 @@ fn refuse_unsupported(body: &ResponsesRequestBody<'_>) -> Result<(), TurnError> 
     }
     if body.metadata.is_some_and(|raw| !raw.get().starts_with('{')) {
         let text = "`metadata` must be an object";
-        return Err(invalid("metadata".to_owned(), text.to_owned()));
+        return Err(invalid("metadata", text));
     }
     match body.truncation.as_deref() {
         None | Some("auto" | "disabled") => Ok(()),
         Some(_) => {
             let text = "`truncation` must be auto or disabled";
-            Err(invalid("truncation".to_owned(), text.to_owned()))
+            Err(invalid("truncation", text))
         }
     }
 }
@@ -228,7 +224,7 @@ fn instructions(
                 Ok(said.system)
             } else {
                 Err(unsupported(
-                    "instructions".to_owned(),
+                    "instructions",
                     "only system and developer messages can be instructions here; \
                      send the others in `input`",
                 ))
@@ -258,7 +254,7 @@ fn conversation(
     let mut own = Vec::with_capacity(items.len());
     for (index, (raw, item)) in items.iter().enumerate() {
         said.push(item, index, &format!("input[{index}]"), &offer.catalogue)?;
-        own.push(own::of_item(raw, item, index));
+        own.push(stored_item::of_item(raw, item, index));
     }
     Ok((said, own))
 }

@@ -3,9 +3,7 @@ use proptest::prelude::*;
 use super::decode;
 use crate::{
     error::ErrorCode::{self, InvalidJson, InvalidValue, MissingMessages, UnsupportedParameter},
-    model::{
-        AnswerFormat, Effort, Item, Message, Part, Role, ToolChoice, ToolContent, TurnRequest,
-    },
+    model::{AnswerFormat, Effort, Item, Message, Part, Role, ToolChoice, TurnRequest},
     wire::responses::ResponsesRequest,
 };
 
@@ -172,7 +170,7 @@ fn tool_outputs_of_every_shape_are_read() {
             other => panic!("{other:?}"),
         }
     };
-    let text = |text: &str| vec![ToolContent::Text(text.to_owned())];
+    let text = |text: &str| vec![Part::Text(text.to_owned())];
     assert_eq!(output(r#""a\nb""#), text("a\nb"));
     assert_eq!(output(r#"{"a":1}"#), text(r#"{"a":1}"#));
     assert_eq!(output(r#"[{"type":"input_text","text":"a"}]"#), text("a"));

@@ -14,8 +14,8 @@ use bytes::{BufMut as _, BytesMut};
 use super::{
     echo::Echo,
     failure,
+    growing::{self, EventWriter, GrowingItem, GrowingKind, ItemCall},
     ids::output_item,
-    slot::{self, EventWriter, GrowingItem, GrowingKind, ItemCall},
     text::EscapedText,
     tools::CallForm,
     types::{IncompleteDetails, ItemStatus, ResponseState, ResponsesUsage, json},
@@ -112,7 +112,7 @@ impl ResponsesEncoder {
         self
     }
 
-    /// The response once it has ended. It is put together for each who asks.
+    /// The response once it has ended. Each call puts it together.
     #[must_use]
     pub fn ended(&self) -> Option<EndedResponse> {
         match &self.stage {
@@ -172,7 +172,7 @@ impl ResponsesEncoder {
         self.frames.begin(kind, out);
         out.put_slice(b",\"response\":");
         self.render(|piece| out.put_slice(piece.as_bytes()));
-        slot::end(&[], out);
+        growing::end(&[], out);
     }
 
     fn speak(&mut self, voice: TextChannel, piece: &str, out: &mut BytesMut) {

@@ -5,16 +5,16 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    parts::{self, Piece},
+    parts,
     token::TokenKind,
     tools::{Catalogue, ToolOffer},
 };
 use crate::{
     error::TurnError,
-    model::{Item, Message, Part, Reasoning, Role, ToolCall, ToolContent, ToolResult},
+    model::{Item, Message, Part, Reasoning, Role, ToolCall, ToolResult},
     wire::{
         freeform,
-        json::{invalid, parse_at},
+        json::{brief, invalid, parse_at},
         lenient::{MaybeText, Object},
         surrogates::replace_lone_in,
     },
@@ -110,19 +110,13 @@ impl<'a> WireItem<'a> {
     /// The id of a call. Some clients only keep the item's.
     fn call_id(&self, path: &str) -> Result<String, TurnError> {
         text(self.call_id.as_ref()).or_else(|| self.id()).map(str::to_owned).ok_or_else(|| {
-            invalid(
-                format!("{path}.call_id"),
-                "a call and its output need the `call_id`".to_owned(),
-            )
+            invalid(format!("{path}.call_id"), "a call and its output need the `call_id`")
         })
     }
 
     fn tool(&self, catalogue: &Catalogue, path: &str) -> Result<String, TurnError> {
         let Some(name) = text(self.name.as_ref()) else {
-            return Err(invalid(
-                format!("{path}.name"),
-                "a call needs the `name` of its tool".to_owned(),
-            ));
+            return Err(invalid(format!("{path}.name"), "a call needs the `name` of its tool"));
         };
         Ok(catalogue.backend_name(text(self.namespace.as_ref()), name))
     }
@@ -176,7 +170,7 @@ impl ResponsesConversation {
             Some("tool_search_output") => {
                 let call_id = item.call_id(path)?;
                 let found = found_tools(&item.tools(path)?, path, catalogue)?;
-                let content = vec![ToolContent::Text(found)];
+                let content = vec![Part::Text(found)];
                 self.items.push(Item::ToolResult(ToolResult { call_id, content, is_error: false }));
             }
             Some("local_shell_call") => {
@@ -211,7 +205,7 @@ impl ResponsesConversation {
 
     fn push_message(&mut self, item: &WireItem<'_>, path: &str) -> Result<(), TurnError> {
         let path_of_content = format!("{path}.content");
-        let pieces = match item.content {
+        let mut pieces = match item.content {
             Some(content) => parts::read(content, &path_of_content)?,
             None => Vec::new(),
         };
@@ -220,8 +214,8 @@ impl ResponsesConversation {
                 let mut texts = Vec::with_capacity(pieces.len());
                 for piece in pieces {
                     match piece {
-                        Piece::Text(text) => texts.push(text),
-                        Piece::Image(_) => return Err(misplaced_image(path_of_content)),
+                        Part::Text(text) => texts.push(text),
+                        Part::Image(_) => return Err(misplaced_image(path_of_content)),
                     }
                 }
                 let text = texts.join("\n");
@@ -232,25 +226,17 @@ impl ResponsesConversation {
             Some("user") => {
                 if item.content.is_none() {
                     let text = "a user message needs `content`";
-                    return Err(invalid(path_of_content, text.to_owned()));
+                    return Err(invalid(path_of_content, text));
                 }
-                let part = |piece| match piece {
-                    Piece::Text(text) => Part::Text(text),
-                    Piece::Image(image) => Part::Image(image),
-                };
-                self.message(Role::User, pieces.into_iter().map(part).collect());
+                self.message(Role::User, pieces);
             }
             Some("assistant") => {
-                let mut parts = Vec::with_capacity(pieces.len());
-                for piece in pieces {
-                    match piece {
-                        Piece::Text(text) if text.is_empty() => {}
-                        Piece::Text(text) => parts.push(Part::Text(text)),
-                        Piece::Image(_) => return Err(misplaced_image(path_of_content)),
-                    }
+                if pieces.iter().any(|piece| matches!(piece, Part::Image(_))) {
+                    return Err(misplaced_image(path_of_content));
                 }
-                if !parts.is_empty() {
-                    self.message(Role::Assistant, parts);
+                pieces.retain(|piece| !matches!(piece, Part::Text(text) if text.is_empty()));
+                if !pieces.is_empty() {
+                    self.message(Role::Assistant, pieces);
                 }
             }
             Some(other) => {
@@ -258,13 +244,13 @@ impl ResponsesConversation {
                     format!("{path}.role"),
                     format!(
                         "unknown role `{}`; use system, developer, user or assistant",
-                        other.chars().take(64).collect::<String>()
+                        brief(other)
                     ),
                 ));
             }
             None => {
                 let text = "every message needs a `role`";
-                return Err(invalid(format!("{path}.role"), text.to_owned()));
+                return Err(invalid(format!("{path}.role"), text));
             }
         }
         Ok(())
@@ -294,7 +280,7 @@ impl ResponsesConversation {
     fn refer(&mut self, item: &WireItem<'_>, index: usize, path: &str) -> Result<(), TurnError> {
         let Some(id) = item.id() else {
             let text = "a reference needs the `id` of an item";
-            return Err(invalid(format!("{path}.id"), text.to_owned()));
+            return Err(invalid(format!("{path}.id"), text));
         };
         let before = self.items.len();
         self.references.push(Reference { id: id.to_owned(), index, before });
@@ -327,16 +313,12 @@ fn json_text(raw: Option<&RawValue>) -> Option<String> {
 }
 
 /// What a tool gave back: a string, a list of parts, or any other JSON as it is.
-fn output(raw: Option<&RawValue>, path: &str) -> Result<Vec<ToolContent>, TurnError> {
+fn output(raw: Option<&RawValue>, path: &str) -> Result<Vec<Part>, TurnError> {
     let Some(raw) = raw else { return Ok(Vec::new()) };
     if !raw.get().starts_with(['"', '[']) {
-        return Ok(vec![ToolContent::Text(raw.get().to_owned())]);
+        return Ok(vec![Part::Text(raw.get().to_owned())]);
     }
-    let content = |piece| match piece {
-        Piece::Text(text) => ToolContent::Text(text),
-        Piece::Image(image) => ToolContent::Image(image),
-    };
-    Ok(parts::read(raw, &format!("{path}.output"))?.into_iter().map(content).collect())
+    parts::read(raw, &format!("{path}.output"))
 }
 
 /// What a search for tools gave, under the names that the backend knows them by: they are
@@ -366,16 +348,10 @@ fn found_tools(
 
 fn thoughts(raw: Option<&RawValue>, path: &str) -> Result<String, TurnError> {
     let Some(raw) = raw else { return Ok(String::new()) };
-    let texts: Vec<String> = parts::read(raw, path)?
-        .into_iter()
-        .filter_map(|piece| match piece {
-            Piece::Text(text) => Some(text),
-            Piece::Image(_) => None,
-        })
-        .collect();
-    Ok(texts.join("\n\n"))
+    let parts = parts::read(raw, path)?;
+    Ok(parts.iter().filter_map(Part::text).collect::<Vec<_>>().join("\n\n"))
 }
 
 fn misplaced_image(param: String) -> TurnError {
-    invalid(param, "images belong in user messages and tool outputs only".to_owned())
+    invalid(param, "images belong in user messages and tool outputs only")
 }

@@ -5,11 +5,11 @@ use serde_json::value::RawValue;
 
 use crate::{
     error::TurnError,
-    model::Image,
+    model::Part,
     wire::{
         file::{self, InlineFile},
         image::from_data_url,
-        json::{invalid, parse_at, unsupported},
+        json::{brief, invalid, parse_at, unsupported},
         lenient::{MaybeText, Object, TextOr, WordOr},
     },
 };
@@ -33,16 +33,10 @@ struct ResponsesImageUrl {
     url: Option<String>,
 }
 
-/// A part, once it is understood.
-pub(super) enum Piece {
-    Text(String),
-    Image(Image),
-}
-
 /// Reads a string or a list of parts; `path` is where it stands.
-pub(super) fn read(content: &RawValue, path: &str) -> Result<Vec<Piece>, TurnError> {
+pub(super) fn read(content: &RawValue, path: &str) -> Result<Vec<Part>, TurnError> {
     match parse_at::<TextOr<Object<ResponsesPart>>>(content, path)? {
-        TextOr::Text(text) => Ok(vec![Piece::Text(text)]),
+        TextOr::Text(text) => Ok(vec![Part::Text(text)]),
         TextOr::List(parts) => parts
             .into_iter()
             .enumerate()
@@ -51,18 +45,13 @@ pub(super) fn read(content: &RawValue, path: &str) -> Result<Vec<Piece>, TurnErr
     }
 }
 
-fn piece(part: ResponsesPart, path: &str) -> Result<Piece, TurnError> {
+fn piece(part: ResponsesPart, path: &str) -> Result<Part, TurnError> {
     match part.r#type.as_deref() {
         Some("input_text" | "output_text" | "text" | "summary_text" | "reasoning_text") => {
-            match part.text {
-                Some(text) => Ok(Piece::Text(text)),
-                None => {
-                    let text = "a text part needs `text`";
-                    Err(invalid(format!("{path}.text"), text.to_owned()))
-                }
-            }
+            let missing = || invalid(format!("{path}.text"), "a text part needs `text`");
+            part.text.map(Part::Text).ok_or_else(missing)
         }
-        Some("refusal") => Ok(Piece::Text(part.refusal.unwrap_or_default())),
+        Some("refusal") => Ok(Part::Text(part.refusal.unwrap_or_default())),
         Some("input_image" | "image_url") => {
             let param = format!("{path}.image_url");
             let url = match part.image_url {
@@ -71,13 +60,13 @@ fn piece(part: ResponsesPart, path: &str) -> Result<Piece, TurnError> {
                 None => None,
             };
             match url {
-                Some(url) => from_data_url(&url, &param).map(Piece::Image),
+                Some(url) => from_data_url(&url, &param).map(Part::Image),
                 None if part.file_id.is_some() => Err(unsupported(
                     format!("{path}.file_id"),
                     "uploaded files are not supported: the gateway stores no files; \
                      send the image itself in `image_url`",
                 )),
-                None => Err(invalid(param, "an image part needs its `image_url`".to_owned())),
+                None => Err(invalid(param, "an image part needs its `image_url`")),
             }
         }
         Some("input_file") => {
@@ -87,10 +76,7 @@ fn piece(part: ResponsesPart, path: &str) -> Result<Piece, TurnError> {
                 has_id: part.file_id.is_some(),
                 has_url: part.file_url.is_some(),
             };
-            Ok(match file::read(&file, path)? {
-                file::Content::Text(text) => Piece::Text(text),
-                file::Content::Image(image) => Piece::Image(image),
-            })
+            file::read(&file, path)
         }
         Some(kind @ ("input_audio" | "audio" | "input_video")) => Err(unsupported(
             format!("{path}.type"),
@@ -100,11 +86,9 @@ fn piece(part: ResponsesPart, path: &str) -> Result<Piece, TurnError> {
             format!("{path}.type"),
             format!(
                 "unknown content type `{}`; use input_text, input_image or input_file",
-                other.chars().take(64).collect::<String>()
+                brief(other)
             ),
         )),
-        None => {
-            Err(invalid(format!("{path}.type"), "every content part needs a `type`".to_owned()))
-        }
+        None => Err(invalid(format!("{path}.type"), "every content part needs a `type`")),
     }
 }

@@ -20,8 +20,8 @@ fn raw(items: &[&str]) -> Vec<Box<RawValue>> {
     items.iter().map(|item| RawValue::from_string((*item).to_owned()).unwrap()).collect()
 }
 
-/// Who said what, in short.
-fn told(turn: &TurnRequest) -> Vec<String> {
+/// The items of a turn, in short.
+fn brief_items(turn: &TurnRequest) -> Vec<String> {
     let item = |item: &Item| match item {
         Item::Message(message) => {
             let texts = message.parts.iter().map(|part| match part {
@@ -57,7 +57,7 @@ fn earlier_items_come_before_its_own() {
     assert!(!request.is_whole());
     request.after(&raw(&EARLIER)).unwrap();
     assert_eq!(
-        told(&request.turn),
+        brief_items(&request.turn),
         ["User: first", r#"call exec {"input":"1"}"#, "Assistant: second", "User: third"]
     );
     // Instructions are of one request only, and come first.
@@ -99,7 +99,7 @@ fn output_items_are_accepted_as_input() {
     let mut expected = vec!["thought hm\n\"x\"".to_owned(), "Assistant: so".to_owned()];
     expected.extend(calls.map(|(name, arguments)| format!("call {name} {arguments}")));
     expected.push("User: on".to_owned());
-    assert_eq!(told(&next.turn), expected);
+    assert_eq!(brief_items(&next.turn), expected);
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn item_references_are_replaced_in_place() {
     assert_eq!(names, ["msg_1", "rs_1", "msg_2"]);
     request.resolve(&raw(&EARLIER[2..]), usize::MAX).unwrap();
     assert_eq!(
-        told(&request.turn),
+        brief_items(&request.turn),
         ["User: a", "User: first", "User: b", "Assistant: second", "User: c"]
     );
     assert!(request.input[4].get().contains("second"), "what is kept of it is whole");
@@ -135,7 +135,7 @@ fn item_references_are_replaced_in_place() {
         r#"{"id":"rs_1","type":"reasoning","summary":[{"type":"summary_text","text":"hm"}]}"#;
     request.resolve(&raw(&[thought]), usize::MAX).unwrap();
     request.after(&[]).unwrap();
-    assert_eq!(told(&request.turn)[2], "thought hm");
+    assert_eq!(brief_items(&request.turn)[2], "thought hm");
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn compacted_conversation_continues_from_its_summary() {
     let body = serde_json::json!({"model": "auto", "input": output});
     let next = request(&body.to_string());
     assert_eq!(
-        told(&next.turn),
+        brief_items(&next.turn),
         [
             "User: do it",
             "User: and now?",

@@ -1,14 +1,14 @@
 //! The controls that a request sets on its answer, and what becomes of each.
 
 use serde::Deserialize;
-use serde_json::{Number, value::RawValue};
+use serde_json::value::RawValue;
 
 use super::decode::ResponsesRequestBody;
 use crate::{
     error::TurnError,
     model::{AnswerFormat, Effort, ParamHandling, Sampling, Schema, Tool, ToolChoice},
     wire::{
-        json::{invalid, is_not, is_set, parse_at},
+        json::{self, invalid, is_not, is_set, names_of, parse_at, token_limit},
         lenient::{MaybeText, Object},
     },
 };
@@ -44,7 +44,7 @@ pub(super) fn decode(body: &ResponsesRequestBody<'_>) -> Result<Sampling, TurnEr
     let effort = effort(body.reasoning)?;
     let text = text_field(body.text)?;
     let format = format(text.format)?;
-    let max_tokens = max_tokens(body.max_output_tokens.as_ref())?;
+    let max_tokens = token_limit(body.max_output_tokens.as_ref(), "max_output_tokens")?;
     let mut params = ParamHandling::default();
     if effort.is_some() {
         params.native.push("reasoning.effort");
@@ -66,12 +66,11 @@ pub(super) fn list_tools(
     choice: &ToolChoice,
     params: &mut ParamHandling,
 ) {
-    let set = [
+    params.native.extend(names_of([
         ("tools", !tools.is_empty()),
         ("tool_choice", *choice != ToolChoice::Auto),
         ("parallel_tool_calls", body.parallel_tool_calls == Some(false)),
-    ];
-    params.native.extend(set.into_iter().filter_map(|(name, set)| set.then_some(name)));
+    ]));
 }
 
 pub(super) fn text_field(raw: Option<&RawValue>) -> Result<TextField<'_>, TurnError> {
@@ -84,14 +83,7 @@ pub(super) fn text_field(raw: Option<&RawValue>) -> Result<TextField<'_>, TurnEr
 fn effort(raw: Option<&RawValue>) -> Result<Option<Effort>, TurnError> {
     let Some(raw) = raw else { return Ok(None) };
     let Object(reasoning) = parse_at::<Object<ReasoningField>>(raw, "reasoning")?;
-    let Some(word) = reasoning.effort.filter(|word| !word.is_empty()) else { return Ok(None) };
-    Effort::parse(&word.to_ascii_lowercase()).map(Some).ok_or_else(|| {
-        let known = Effort::ALL.map(Effort::as_str).join(", ");
-        invalid(
-            "reasoning.effort".to_owned(),
-            format!("unknown `reasoning.effort`; use one of {known}"),
-        )
-    })
+    json::effort(reasoning.effort.as_deref(), "reasoning.effort")
 }
 
 fn format(raw: Option<&RawValue>) -> Result<AnswerFormat, TurnError> {
@@ -106,24 +98,13 @@ fn format(raw: Option<&RawValue>) -> Result<AnswerFormat, TurnError> {
                 text: schema.get().to_owned(),
             })),
             _ => Err(invalid(
-                "text.format.schema".to_owned(),
-                "a format of type `json_schema` needs its `schema`, an object".to_owned(),
+                "text.format.schema",
+                "a format of type `json_schema` needs its `schema`, an object",
             )),
         },
         Some(_) => Err(invalid(
-            "text.format.type".to_owned(),
-            "unknown `text.format`; use text, json_object or json_schema".to_owned(),
-        )),
-    }
-}
-
-fn max_tokens(given: Option<&Number>) -> Result<Option<u64>, TurnError> {
-    let Some(given) = given else { return Ok(None) };
-    match given.as_u64() {
-        Some(limit) if limit > 0 => Ok(Some(limit)),
-        _ => Err(invalid(
-            "max_output_tokens".to_owned(),
-            "`max_output_tokens` must be a whole number above 0".to_owned(),
+            "text.format.type",
+            "unknown `text.format`; use text, json_object or json_schema",
         )),
     }
 }
@@ -133,7 +114,7 @@ fn max_tokens(given: Option<&Number>) -> Result<Option<u64>, TurnError> {
 fn ignored(body: &ResponsesRequestBody<'_>, text: &TextField<'_>) -> Vec<&'static str> {
     let is_named = |name: &Option<String>| name.as_deref().is_some_and(|name| !name.is_empty());
     let mut included = body.include.iter().flatten();
-    [
+    names_of([
         ("temperature", is_not(body.temperature.as_ref(), 1.0)),
         ("top_p", is_not(body.top_p.as_ref(), 1.0)),
         ("presence_penalty", is_not(body.presence_penalty.as_ref(), 0.0)),
@@ -154,8 +135,5 @@ fn ignored(body: &ResponsesRequestBody<'_>, text: &TextField<'_>) -> Vec<&'stati
         ("stop", body.stop.is_some()),
         ("stop_sequences", body.stop_sequences.is_some()),
         ("system", body.system.is_some()),
-    ]
-    .into_iter()
-    .filter_map(|(name, set)| set.then_some(name))
-    .collect()
+    ])
 }

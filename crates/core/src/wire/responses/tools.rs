@@ -14,13 +14,16 @@ use crate::{
     model,
     wire::{
         freeform,
-        json::{check_tools, invalid, parse_at},
+        json::{check_tools, invalid, parse_at, required},
         lenient::{MaybeText, Object},
     },
 };
 
 /// How many levels of namespaces there may be; clients have one.
 const DEPTH: usize = 4;
+
+/// The error of a tool without a name.
+const NAMELESS: &str = "a tool needs a `name`";
 
 /// The namespace that tools outside of all others are in. It is never written.
 const DEFAULT_NAMESPACE: &str = "functions";
@@ -242,7 +245,7 @@ impl ToolOffer {
             None | Some("function") => self.function(&tool, path, namespace),
             Some("custom") => self.freeform(&tool, path, namespace),
             Some("namespace") if depth > 0 => {
-                let name = required(tool.name.as_deref(), path)?;
+                let name = required(tool.name.as_deref(), path, "name", NAMELESS)?;
                 let description = tool.description.as_deref().unwrap_or_default();
                 let path = format!("{path}.tools");
                 let tools = match tool.tools {
@@ -279,11 +282,11 @@ impl ToolOffer {
         path: &str,
         namespace: Option<(&str, &str)>,
     ) -> Result<Box<RawValue>, TurnError> {
-        let name = required(tool.name.as_deref(), path)?;
+        let name = required(tool.name.as_deref(), path, "name", NAMELESS)?;
         if tool.parameters.is_some_and(|schema| !schema.get().starts_with('{')) {
             return Err(invalid(
                 format!("{path}.parameters"),
-                "the parameters of a function must be a JSON Schema object".to_owned(),
+                "the parameters of a function must be a JSON Schema object",
             ));
         }
         let description = described(tool, namespace);
@@ -309,7 +312,7 @@ impl ToolOffer {
         path: &str,
         namespace: Option<(&str, &str)>,
     ) -> Result<Box<RawValue>, TurnError> {
-        let name = required(tool.name.as_deref(), path)?;
+        let name = required(tool.name.as_deref(), path, "name", NAMELESS)?;
         let format = match tool.format {
             Some(raw) => parse_at::<Object<GrammarField>>(raw, &format!("{path}.format"))?.0,
             None => GrammarField::default(),
@@ -353,11 +356,6 @@ impl ToolOffer {
         });
         Ok(())
     }
-}
-
-fn required<'a>(name: Option<&'a str>, path: &str) -> Result<&'a str, TurnError> {
-    name.filter(|name| !name.is_empty())
-        .ok_or_else(|| invalid(format!("{path}.name"), "a tool needs a `name`".to_owned()))
 }
 
 /// A tool that says nothing of itself is described by its namespace.

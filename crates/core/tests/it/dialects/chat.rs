@@ -17,7 +17,9 @@ const ID: &str = "chatcmpl-xxx";
 pub(super) const CHAT: Dialect = Dialect {
     name: "chat",
     encoder: || Box::new(ChatEncoder::new(ID, CREATED, "auto", true)),
-    collector: || Box::new(ChatCollector::new(ID.to_owned(), CREATED, "auto".to_owned())),
+    collector: || {
+        Box::new(ChatCollector::new(ID.to_owned(), CREATED, "auto".to_owned(), Vec::new()))
+    },
     reader: read,
     gist,
     can_tell: |gist| gist,

@@ -34,7 +34,7 @@ pub(super) const OMITTED: Dialect = Dialect {
     ..MESSAGES
 };
 
-/// As clients get it who did not ask for thoughts.
+/// As clients get it that did not ask for thinking.
 pub(super) const SILENT: Dialect = Dialect {
     name: "messages-silent",
     encoder: || Box::new(encoder(Thinking::Off)),

@@ -31,10 +31,10 @@ pub(crate) struct Dialect {
     pub(crate) collector: fn() -> Box<dyn Collect>,
     /// Reads a stream as a strict client would; an error names the rule that it breaks.
     pub(crate) reader: fn(&[Frame]) -> Result<Ending, String>,
-    /// What a reply says, and of what a turn says the part that this dialect can tell.
+    /// What a reply says, and the part of a turn that this dialect can express.
     pub(crate) gist: fn(&Value) -> Gist,
     pub(crate) can_tell: fn(Gist) -> Gist,
-    /// Whether the failure that a stream told is this one.
+    /// Whether the failure in a stream is this one.
     pub(crate) tells: fn(&Value, &TurnError) -> bool,
 }
 

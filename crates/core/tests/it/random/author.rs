@@ -153,7 +153,7 @@ impl Author {
     // === structure ===
 
     /// An object of these fields. A wrong one is missing, twice there, or of another type;
-    /// and now and then there is one that nobody knows.
+    /// and now and then an unknown one.
     pub(super) fn object(&mut self, fields: Vec<(&str, String)>) -> String {
         let mut all = Vec::with_capacity(fields.len() + 1);
         for (name, value) in fields {

@@ -1,5 +1,5 @@
 //! The corpus of the fuzz targets, replayed: no fuzzer and no nightly compiler is needed to
-//! see that what once was found stays mended.
+//! check that bugs that were found once stay fixed.
 
 use std::{
     fs,

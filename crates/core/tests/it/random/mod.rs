@@ -18,10 +18,10 @@ use ibeam_core::{
     error::TurnError,
     history::{self, HistoryChain},
     model::{FinishReason, Millis, TurnEvent, TurnRequest, ids::SessionId},
+    models::ModelPick,
     models::{Family, ModelList},
     peer::agent::{
-        AgentPeer, BlobLimits, Environment, HistorySetting, ModelPick, Permissions, Plan,
-        Surroundings,
+        AgentPeer, BlobLimits, Environment, HistorySetting, Permissions, Plan, Surroundings,
     },
     turn::{Command, Settings, Turn},
     wire::{Encode as _, chat, completions, messages, responses},

@@ -1,6 +1,5 @@
 //! Cursor's CLI, where it answers: which program that is, and what it may do.
 
-use ibeam_core::backend::BackendKind;
 use serde::Serialize;
 
 use super::AuditFindings;
@@ -27,18 +26,13 @@ pub struct ChildReport {
     pub children: usize,
 }
 
-/// Whether these settings let it answer, whoever is signed in.
-pub(super) fn answers(config: &Config) -> bool {
-    config.uses_cursor_agent()
-}
-
 impl AuditFindings {
     /// None: it is not asked. Where nobody said who is to answer, it is if nobody is signed in
     /// here.
     pub(super) fn child(&mut self, config: &Config, signed_in: bool) -> Option<ChildReport> {
         let simulated = matches!(config.backend, Backend::Sim { .. });
-        let asked = answers(config);
-        if !asked && (simulated || signed_in || config.named_backend == Some(BackendKind::Agent)) {
+        let asked = config.uses_cursor_agent();
+        if !asked && (simulated || signed_in || config.named_backend.is_some()) {
             return None;
         }
         let settings = &config.cursor_agent;

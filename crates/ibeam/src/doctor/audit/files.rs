@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 
 #[cfg(unix)]
 use super::modes::{judge, ways};
-use super::{AuditFindings, AuditProblem, AuditSubject, child};
+use super::{AuditFindings, AuditProblem, AuditSubject};
 use crate::{instance, telemetry::older};
 use ibeam_server::{
     auth::{Consents, CredentialFile, Here},
@@ -206,7 +206,7 @@ impl AuditedFiles {
             }
         }
         let runs = config::runs_dir();
-        if let Some(folder) = runs.filter(|folder| child::answers(config) || folder.exists()) {
+        if let Some(folder) = runs.filter(|folder| config.uses_cursor_agent() || folder.exists()) {
             self.write(folder, "cursor-agent folders", ModeRule::Secret);
         }
         if let Some(folder) = config::cache_dir().filter(|_| config.backend == Backend::Cursor) {

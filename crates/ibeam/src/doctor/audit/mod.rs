@@ -293,7 +293,7 @@ impl AuditFindings {
         if matches!(config.backend, Backend::Sim { .. }) {
             return report;
         }
-        if child::answers(config) {
+        if config.uses_cursor_agent() {
             report.source = Some("`cursor-agent` itself".to_owned());
             return report;
         }
@@ -335,7 +335,7 @@ impl CredentialReport {
 
 /// Everybody who is called. The simulator is in this process, and the CLI calls by itself.
 fn contacts(config: &Config) -> Vec<HostLine> {
-    if matches!(config.backend, Backend::Sim { .. }) || child::answers(config) {
+    if matches!(config.backend, Backend::Sim { .. }) || config.uses_cursor_agent() {
         return Vec::new();
     }
     let proxy = Proxy::from_env();

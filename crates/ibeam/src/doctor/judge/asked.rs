@@ -7,8 +7,8 @@ use ibeam_core::error::ErrorCode;
 use super::{after, network::their_time, red};
 use crate::doctor::{
     findings::{
-        AgentFindings, AnswerTimes, BackendFailure, BackendFindings, BackendRoute, ChildFindings,
-        Findings, TokenOrigin,
+        AnswerTimes, ApiFindings, BackendFailure, BackendFindings, CursorAgentFindings, Findings,
+        TokenOrigin,
     },
     report::{Check, CheckLine, Code},
     version,
@@ -25,15 +25,14 @@ struct Blame<'a> {
 }
 
 pub(super) fn asked(found: &Findings, now: u64, lines: &mut Vec<CheckLine>) {
-    let blame = found.asked.as_ref().and_then(|asked| blame(asked, &found.way));
+    let blame = found.asked.as_ref().and_then(|asked| blame(asked, found));
     let mut checks = vec![Check::Models, Check::Model, Check::Answer, Check::Tools];
-    match &found.way {
-        BackendRoute::Simulator => {}
-        BackendRoute::Agent(agent) => {
-            checks.splice(0..0, [Check::ClientVersion]);
-            token(agent, found, now, blame.as_ref(), lines);
-        }
-        BackendRoute::Child(child) => agent_program(child, found, blame.as_ref(), lines),
+    if let Some(api) = &found.api {
+        checks.insert(0, Check::ClientVersion);
+        token(api, found, now, blame.as_ref(), lines);
+    }
+    if let Some(program) = &found.cursor_agent {
+        agent_program(program, found, blame.as_ref(), lines);
     }
     let before = [Check::Credential, Check::Files, Check::Network, Check::Token, Check::Agent];
     let mut stopped = match &found.asked {
@@ -58,7 +57,7 @@ pub(super) fn asked(found: &Findings, now: u64, lines: &mut Vec<CheckLine>) {
     drift(found, lines);
 }
 
-fn blame<'a>(asked: &'a BackendFindings, way: &BackendRoute) -> Option<Blame<'a>> {
+fn blame<'a>(asked: &'a BackendFindings, found: &Findings) -> Option<Blame<'a>> {
     let failed =
         |check, failure: Option<&'a BackendFailure>| failure.map(|failure| (check, failure));
     let (check, failure) = failed(Check::Token, error(asked.token.as_ref()))
@@ -66,7 +65,7 @@ fn blame<'a>(asked: &'a BackendFindings, way: &BackendRoute) -> Option<Blame<'a>
         .or_else(|| failed(Check::Model, error(asked.model.as_ref())))
         .or_else(|| failed(Check::Answer, error(asked.answer.as_ref())))
         .or_else(|| failed(Check::Tools, error(asked.tools.as_ref())))?;
-    let child = matches!(way, BackendRoute::Child(_));
+    let child = found.cursor_agent.is_some();
     let (check, code) = match failure.code {
         ErrorCode::NotAuthenticated if child => (Check::Agent, Code::AgentSignedOut),
         ErrorCode::NotAuthenticated => (Check::Token, Code::TokenRefused),
@@ -154,7 +153,7 @@ fn good(check: Check, asked: &BackendFindings, found: &Findings) -> Option<Strin
 
 /// Whether Cursor takes the sign-in.
 fn token(
-    agent: &AgentFindings,
+    agent: &ApiFindings,
     found: &Findings,
     now: u64,
     blame: Option<&Blame<'_>>,
@@ -196,7 +195,7 @@ fn token(
 
 /// Cursor's CLI as a program.
 fn agent_program(
-    child: &ChildFindings,
+    child: &CursorAgentFindings,
     found: &Findings,
     blame: Option<&Blame<'_>>,
     lines: &mut Vec<CheckLine>,
@@ -256,7 +255,7 @@ fn agent_program(
         Some(Ok(account)) => format!(", signed in as {account}"),
         _ => String::new(),
     };
-    lines.push(CheckLine::ok(check, format!("{name}{version} ({}){account}", child.kind)));
+    lines.push(CheckLine::ok(check, format!("{name}{version} ({}){account}", child.backend)));
 }
 
 fn drift(found: &Findings, lines: &mut Vec<CheckLine>) {

@@ -3,8 +3,8 @@
 use super::{SKEW, after};
 use crate::doctor::{
     findings::{
-        AgentFindings, ClockPair, CredentialFindings, Findings, Http2Findings, Network,
-        NoCredential, Undialled,
+        ApiFindings, ClockPair, CredentialFindings, Findings, Http2Findings, Network, NoCredential,
+        Undialled,
     },
     report::{Check, CheckLine, Code},
 };
@@ -23,7 +23,7 @@ const SET_CLOCK: &str = if cfg!(target_os = "macos") {
 const NOTICED: u64 = 60;
 
 pub(super) fn credential(
-    agent: &AgentFindings,
+    agent: &ApiFindings,
     found: &Findings,
     now: u64,
     lines: &mut Vec<CheckLine>,
@@ -68,12 +68,7 @@ fn clocks(network: Option<&Network>) -> Option<ClockPair> {
     network?.answer.as_ref()?.as_ref().ok().copied().flatten()
 }
 
-pub(super) fn network(
-    agent: &AgentFindings,
-    found: &Findings,
-    now: u64,
-    lines: &mut Vec<CheckLine>,
-) {
+pub(super) fn network(agent: &ApiFindings, found: &Findings, now: u64, lines: &mut Vec<CheckLine>) {
     let Some(network) = &agent.network else {
         let what = "skipped (`--offline`)";
         lines.extend(
@@ -149,7 +144,7 @@ fn tls(fault: TlsFault, why: &str, now: u64) -> CheckLine {
 }
 
 /// The service's word counts, then that of the token.
-fn skew(agent: &AgentFindings, network: &Network, now: u64) -> CheckLine {
+fn skew(agent: &ApiFindings, network: &Network, now: u64) -> CheckLine {
     let check = Check::Clock;
     let issued = agent.credential.as_ref().ok().and_then(|credential| credential.issued);
     let clock = clocks(Some(network)).or_else(|| {

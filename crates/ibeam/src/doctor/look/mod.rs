@@ -1,9 +1,9 @@
 //! Looks at everything, one thing after the other, and goes no further on a way that is
 //! shut.
 
-mod agent;
-mod child;
+mod api;
 mod clients;
+mod cursor_agent;
 mod disk;
 mod network;
 mod port;
@@ -14,19 +14,20 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ibeam_core::backend::BackendKind;
+use ibeam_core::backend::Needs;
 use tokio::time::Instant;
 
 use super::{
-    findings::{AccessFindings, BackendRoute, FileFindings, Findings},
+    findings::{AccessFindings, FileFindings, Findings},
     judge::{self, judge},
     report::{Check, CheckLine, Code, DoctorReport},
 };
 use crate::doctor::audit::{self, AuditProblem, FileLine};
 use ibeam_server::{
-    auth::{Here, tokens::login_command},
+    auth::Here,
     clock,
     config::{Backend, Config, Origin, Problem},
+    driver::login_command,
     keys,
     mcp::config::{Places, gather},
     tasks::Tasks,
@@ -112,9 +113,11 @@ fn report(
         version: env!("CARGO_PKG_VERSION"),
         ok: false,
         cause: None,
-        backend: match (&config.backend, config.backend_kind()) {
-            (Backend::Sim { .. }, BackendKind::Agent) => "sim",
-            (_, kind) => kind.name(),
+        backend: match (&config.backend, config.backend_kind().needs()) {
+            (Backend::Sim { .. }, Needs::Account) => "sim",
+            (Backend::Cursor, Needs::Account) | (_, Needs::CursorAgent) => {
+                config.backend_kind().name()
+            }
         },
         model: subject.model.to_owned(),
         offline: subject.offline,
@@ -141,10 +144,6 @@ async fn look(subject: &DoctorSubject<'_>, tasks: &Tasks) -> Findings {
     let running = port::running().await;
     tell(Check::Clients);
     let clients = clients::look().await;
-    let login = match config.uses_cursor_agent() {
-        true => "ibeam login --backend cli".to_owned(),
-        false => login_command(&config.profile),
-    };
     let mut found = Findings {
         warnings: subject.warnings.clone(),
         unapproved: unapproved(config),
@@ -155,27 +154,26 @@ async fn look(subject: &DoctorSubject<'_>, tasks: &Tasks) -> Findings {
         ports,
         running,
         clients,
-        way: BackendRoute::Simulator,
+        api: None,
+        cursor_agent: None,
         client_version: config.client_version.clone(),
-        login,
+        login: login_command(config),
         asked: None,
         model: subject.model.to_owned(),
     };
-    let open = match (&config.backend, config.backend_kind()) {
-        (_, BackendKind::Cli | BackendKind::Acp) => {
+    let open = match (config.backend_kind().needs(), &config.backend) {
+        (Needs::CursorAgent, _) => {
             tell(Check::Agent);
-            let child = child::look(config, subject.offline, tasks).await;
-            let alive = child.program.is_ok()
-                && !matches!(child.version, Some(Err(_)))
-                && !matches!(child.account, Some(Err(_)));
-            found.way = BackendRoute::Child(child);
-            alive
+            let program = cursor_agent::look(config, subject.offline, tasks).await;
+            let open = cursor_agent::is_open(&program);
+            found.cursor_agent = Some(program);
+            open
         }
-        (Backend::Sim { .. }, _) => true,
-        (Backend::Cursor, BackendKind::Agent) => {
-            let agent = agent::look(subject, here.as_ref(), tasks).await;
-            let open = agent::is_open(&agent);
-            found.way = BackendRoute::Agent(agent);
+        (Needs::Account, Backend::Sim { .. }) => true,
+        (Needs::Account, Backend::Cursor) => {
+            let api = api::look(subject, here.as_ref(), tasks).await;
+            let open = api::is_open(&api);
+            found.api = Some(api);
             open
         }
     };

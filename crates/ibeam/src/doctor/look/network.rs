@@ -11,9 +11,9 @@ use tokio::time::timeout;
 
 use crate::doctor::findings::{ClockPair, Http2Findings, Network, Undialled};
 use ibeam_server::{
-    app::connector,
     clock,
     config::{Config, Transport},
+    driver::connector,
     net::{
         chain,
         connect::{Connector, DialError, Host, Io},

@@ -3,7 +3,7 @@
 //! `cursor-agent acp`, all of them simulated. The program is the real one, and so are its
 //! processes.
 //!
-//! What the backends do not have in common is in one table, `ibeam_core::capabilities`,
+//! What the backends do not have in common is in one table, `ibeam_core::backend`,
 //! which `docs/backends.md` repeats.
 
 #![allow(

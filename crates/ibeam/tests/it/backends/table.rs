@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ibeam_core::capabilities;
+use ibeam_core::backend;
 
 const BEGIN: &str = "<!-- capabilities -->\n";
 const END: &str = "<!-- /capabilities -->";
@@ -13,7 +13,7 @@ fn the_documentation_has_the_table_that_the_code_goes_by() {
     let text = std::fs::read_to_string(path).unwrap();
     let (_, rest) = text.split_once(BEGIN).unwrap();
     let (block, _) = rest.split_once(END).unwrap();
-    let table = capabilities::table();
+    let table = backend::capability_table();
     println!("{table}");
     assert_eq!(block.trim(), table.trim(), "docs/backends.md should have:\n{table}");
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ibeam_core::backend::BackendKind;
+use ibeam_core::backend::{self, BackendKind};
 
 use super::{Key, Resolver, parse};
 use crate::config::CursorAgent;
@@ -12,7 +12,7 @@ impl Resolver<'_> {
         self.value(Key::Backend, |text| match (text, BackendKind::from_name(text)) {
             ("auto", _) => Ok(None),
             (_, Some(kind)) => Ok(Some(kind)),
-            (_, None) => Err("must be `auto`, `agent`, `cli` or `acp`".to_owned()),
+            (_, None) => Err(format!("must be {}", backend::CHOICES)),
         })
         .flatten()
     }

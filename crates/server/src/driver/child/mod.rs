@@ -3,19 +3,19 @@
 //! A turn gets a [`Link`] to a task that looks after one process: it carries what the two
 //! say to each other ([`process`]), and ends the process with everything it started when
 //! the turn wants no more of it. Over stream-json each turn has a process of its own
-//! ([`run`]); over ACP a process serves one turn after another ([`pool`]).
+//! ([`cli`]); over ACP a process serves one turn after another ([`acp`]).
 //!
-//! *Invariant:* a process, its folder and its room outlive the task by nothing. Whoever
-//! drops any of them ends it.
+//! *Invariant:* a process, its folder and its room never outlive the task. Dropping any of them
+//! ends it.
 
+pub(super) mod acp;
 mod arguments;
 mod capture;
+pub(super) mod cli;
 mod environment;
 mod find;
 mod kit;
-mod pool;
 mod process;
-mod run;
 mod session;
 mod spawn;
 mod status;
@@ -24,30 +24,36 @@ mod tree;
 mod trust;
 mod workspace;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use ibeam_core::{
-    backend::BackendKind,
+    backend::{BackendKind, Capability},
     error::{ErrorCode, TurnError},
+    model::TurnRequest,
     models::ModelInfo,
     peer::LinkError,
-    peer::child::{ChildPeer, ChildStart, FromChild, ToChild},
+    peer::child::{ChildPeer, ChildPlan, ChildStart, FromChild, Speaker, ToChild},
     peer::cli::listing,
 };
 use secrecy::SecretString;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use self::kit::Kit;
 pub use self::{
     find::{Program, likely},
     status::SignInGate,
     trust::check_program,
 };
-use self::{kit::Kit, pool::ChildPool};
 use super::{
     BoxFuture, Dial, Driver, DriverStats, Link, LinkPeer, LinkReceiver, LinkSender, MakeRoom, Open,
+    TurnSetup,
 };
-use crate::{config::CursorAgent, tasks::Tasks};
+use crate::{
+    auth::Tokens,
+    config::{self, Backend, Config, CursorAgent},
+    tasks::Tasks,
+};
 
 /// Messages on their way to or from a child. Few: a child that is not read stops writing.
 const MESSAGES: usize = 16;
@@ -55,18 +61,33 @@ const MESSAGES: usize = 16;
 /// For the list of models. The program asks Cursor for it.
 const MODELS_TIME: Duration = Duration::from_secs(20);
 
-/// How the child is spoken to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChildKind {
-    /// One process for each turn, which answers in stream-json.
-    Cli,
-    /// Processes that stay.
-    Acp,
+/// A protocol that the CLI is spoken to in, and how its processes are used.
+pub(super) trait ChildProtocol: fmt::Debug + Send + Sync + 'static {
+    fn kind(&self) -> BackendKind;
+
+    /// Makes the speaker of each run.
+    fn speaker(&self) -> fn() -> Box<dyn Speaker>;
+
+    /// Gives the turn a process.
+    ///
+    /// # Errors
+    /// None can be started, or too many run already.
+    fn open(&self, start: ChildStart) -> BoxFuture<'_, Result<ChildLink, TurnError>>;
+
+    /// Starts processes ahead of need.
+    fn warm_up(&self) {}
+
+    /// Processes that wait for a turn.
+    #[cfg(test)]
+    fn idle(&self) -> usize {
+        0
+    }
 }
+
+type MakeProtocol = fn(&Arc<Kit>) -> Box<dyn ChildProtocol>;
 
 #[derive(Clone, Debug)]
 pub struct ChildConfig {
-    pub kind: ChildKind,
     pub agent: CursorAgent,
     /// How long a turn waits for a process.
     pub queue: Duration,
@@ -74,24 +95,47 @@ pub struct ChildConfig {
     pub program: Option<Program>,
     /// Where the children's folders are.
     pub folders: Option<PathBuf>,
+    /// So much text of one result is sent.
+    pub result_bytes: usize,
 }
 
-/// Runs turns in Cursor's CLI.
-#[derive(Debug)]
-pub struct ChildDriver {
+impl ChildConfig {
+    /// How Cursor's CLI, or its stand-in, is run.
+    fn of(config: &Config, simulated: bool) -> Self {
+        Self {
+            agent: config.cursor_agent.clone(),
+            queue: config.clocks.queue,
+            program: simulated.then(|| {
+                let scenario = match &config.backend {
+                    Backend::Sim { scenario } => scenario.as_deref(),
+                    Backend::Cursor => None,
+                };
+                Program::simulated(scenario, config.simulator.native_tools)
+            }),
+            folders: config::runs_dir(),
+            result_bytes: config.tools.result_bytes,
+        }
+    }
+}
+
+/// Cursor's CLI on this machine: the program, and its own sign-in. Clones share it.
+#[derive(Clone, Debug)]
+pub struct CursorCli {
     kit: Arc<Kit>,
-    kind: ChildKind,
-    pool: ChildPool,
     gate: SignInGate,
 }
 
-impl ChildDriver {
+impl CursorCli {
+    /// The CLI of these settings, or its stand-in.
     #[must_use]
-    pub fn new(config: ChildConfig, tasks: &Tasks) -> Self {
-        let kind = config.kind;
+    pub fn of(config: &Config, simulated: bool, tasks: &Tasks) -> Self {
+        Self::new(ChildConfig::of(config, simulated), tasks)
+    }
+
+    fn new(config: ChildConfig, tasks: &Tasks) -> Self {
         let kit = Arc::new(Kit::new(config, tasks));
-        let (pool, gate) = (ChildPool::new(&kit), SignInGate::new(&kit));
-        Self { kit, kind, pool, gate }
+        let gate = SignInGate::new(&kit);
+        Self { kit, gate }
     }
 
     /// The program that is run.
@@ -102,29 +146,54 @@ impl ChildDriver {
         self.kit.program().await.cloned()
     }
 
-    /// Who is signed in to the CLI.
-    #[must_use]
-    pub fn gate(&self) -> SignInGate {
-        self.gate.clone()
+    /// The account that it is signed in to.
+    ///
+    /// # Errors
+    /// It is not signed in, or does not say.
+    pub async fn account(&self) -> Result<String, TurnError> {
+        self.gate.account().await
+    }
+}
+
+/// Runs turns in Cursor's CLI.
+#[derive(Debug)]
+pub(super) struct ChildDriver {
+    cli: CursorCli,
+    protocol: Box<dyn ChildProtocol>,
+    result_bytes: usize,
+}
+
+impl ChildDriver {
+    fn new(config: ChildConfig, protocol: MakeProtocol, tasks: &Tasks) -> Self {
+        let result_bytes = config.result_bytes;
+        let cli = CursorCli::new(config, tasks);
+        Self { protocol: protocol(&cli.kit), cli, result_bytes }
     }
 
-    async fn start(&self, start: ChildStart) -> Result<ChildLink, TurnError> {
-        match self.kind {
-            ChildKind::Cli => run::open(&self.kit, start).await,
-            ChildKind::Acp => self.pool.open(start).await,
-        }
+    /// The driver, and the sign-in of the CLI.
+    fn open(
+        config: &Config,
+        protocol: MakeProtocol,
+        simulated: bool,
+        tasks: &Tasks,
+    ) -> (Self, Tokens) {
+        let driver = Self::new(ChildConfig::of(config, simulated), protocol, tasks);
+        let tokens = Tokens::delegated(driver.cli.gate.clone(), tasks);
+        (driver, tokens)
     }
 
     async fn list(&self) -> Result<Vec<ModelInfo>, TurnError> {
-        let said = self.kit.ask(&["models"], MODELS_TIME).await?;
-        // Over stream-json the prompt is text, over ACP it is not only that.
-        let images = self.kind == ChildKind::Acp;
-        let models = listing::models(&said.stdout, images).list.models().to_vec();
+        let said = self.cli.kit.ask(&["models"], MODELS_TIME).await?;
+        let models = listing::models(&said.stdout, self.takes_images()).list.models().to_vec();
         if said.code != Some(0) || models.is_empty() {
             let text = "`cursor-agent models` gave no list. Run it by hand to see why.";
             return Err(TurnError::new(ErrorCode::UpstreamError, text).cause(said.stderr));
         }
         Ok(models)
+    }
+
+    fn takes_images(&self) -> bool {
+        self.kind().has(Capability::Images)
     }
 }
 
@@ -135,10 +204,24 @@ impl LinkPeer for ChildPeer {
     type Receiver = ChildReceiver;
 }
 
-impl Dial<ChildPeer> for ChildDriver {
+impl Dial for ChildDriver {
+    type Peer = ChildPeer;
+
+    fn plan(&self, _: &TurnRequest, turn: TurnSetup) -> ChildPlan {
+        let TurnSetup { model, models, conversation_id, kept, setup: _ } = turn;
+        ChildPlan {
+            speaker: self.protocol.speaker(),
+            model: listing::spelled(&model, models.as_deref()),
+            conversation_id,
+            images: self.takes_images(),
+            result_bytes: self.result_bytes,
+            kept,
+        }
+    }
+
     fn open(&self, open: Open<Box<ChildStart>>) -> BoxFuture<'_, Result<ChildLink, LinkError>> {
         Box::pin(async {
-            self.start(*open.peer).await.map_err(|error| LinkError::Fault(Box::new(error)))
+            self.protocol.open(*open.peer).await.map_err(|error| LinkError::Fault(Box::new(error)))
         })
     }
 }
@@ -149,26 +232,21 @@ impl Driver for ChildDriver {
     }
 
     fn kind(&self) -> BackendKind {
-        match self.kind {
-            ChildKind::Cli => BackendKind::Cli,
-            ChildKind::Acp => BackendKind::Acp,
-        }
+        self.protocol.kind()
     }
 
     fn warm_up(&self) {
-        self.kit.sweep();
-        self.gate.look();
-        if self.kind == ChildKind::Acp {
-            self.pool.warm_up();
-        }
+        self.cli.kit.sweep();
+        self.cli.gate.look();
+        self.protocol.warm_up();
     }
 
     fn on_crowded(&self, make_room: MakeRoom) {
-        self.kit.on_crowded(make_room);
+        self.cli.kit.on_crowded(make_room);
     }
 
     fn stats(&self) -> DriverStats {
-        DriverStats { children: self.kit.running(), ..DriverStats::default() }
+        DriverStats { children: self.cli.kit.running(), ..DriverStats::default() }
     }
 }
 

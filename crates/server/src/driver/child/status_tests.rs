@@ -4,7 +4,7 @@ use super::*;
 use crate::driver::{
     Driver as _,
     child::{
-        ChildKind,
+        cli::protocol,
         tests::{Bench, bench},
     },
 };
@@ -15,7 +15,7 @@ fn asked(count: &Path) -> usize {
 
 fn counting(count: &Path, says: &str) -> Bench {
     let text = format!("test \"$1\" = status && echo x >> '{}'; {says}", count.display());
-    bench(ChildKind::Cli, &text, |config| config.agent.auth_timeout = Duration::from_secs(20))
+    bench(protocol, &text, |config| config.agent.auth_timeout = Duration::from_secs(20))
 }
 
 async fn pass(time: Duration) {
@@ -29,7 +29,7 @@ async fn a_good_answer_counts_for_a_while() {
     let folder = tempfile::tempdir().unwrap();
     let count = folder.path().join("count");
     let bench = counting(&count, "echo ' ✓ Logged in as me@example.com'");
-    let gate = bench.driver.gate();
+    let gate = bench.driver.cli.gate.clone();
     assert_eq!(Delegate::account(&gate), "");
     let (one, two) = tokio::join!(gate.account(), gate.account());
     assert_eq!((one.unwrap(), two.unwrap()), ("me@example.com".into(), "me@example.com".into()));
@@ -50,7 +50,7 @@ async fn it_is_asked_before_anybody_wants_to_know() {
     let folder = tempfile::tempdir().unwrap();
     let count = folder.path().join("count");
     let bench = counting(&count, "echo 'Not logged in'; exit 1");
-    let gate = bench.driver.gate();
+    let gate = bench.driver.cli.gate.clone();
     bench.driver.warm_up();
     assert!(gate.signed_in());
     while gate.fresh().is_none() {
@@ -65,7 +65,7 @@ async fn a_bad_answer_counts_for_less() {
     let folder = tempfile::tempdir().unwrap();
     let count = folder.path().join("count");
     let bench = counting(&count, "echo 'Not logged in'; exit 1");
-    let gate = bench.driver.gate();
+    let gate = bench.driver.cli.gate.clone();
     for _ in 0..2 {
         let error = gate.account().await.unwrap_err();
         assert_eq!(error.code, ErrorCode::NotAuthenticated);
@@ -80,10 +80,10 @@ async fn a_bad_answer_counts_for_less() {
 
 #[tokio::test]
 async fn one_that_does_not_answer_is_not_waited_for() {
-    let bench = bench(ChildKind::Cli, "exec sleep 1000", |config| {
+    let bench = bench(protocol, "exec sleep 1000", |config| {
         config.agent.auth_timeout = Duration::from_millis(50);
     });
-    let error = bench.driver.gate().account().await.unwrap_err();
+    let error = bench.driver.cli.gate.clone().account().await.unwrap_err();
     assert_eq!(error.code, ErrorCode::Timeout);
     assert!(error.message.contains("50 ms"), "{error}");
     assert!(error.message.contains("cursor_agent.auth_timeout"), "{error}");

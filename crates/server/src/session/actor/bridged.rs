@@ -101,7 +101,7 @@ impl<W: LinkPeer> Task<W> {
         let (code, text) = if self.hub.stop.is_cancelled() {
             let text = "ibeam is shutting down. Send the request again once it is back.";
             (ErrorCode::Unavailable, text)
-        } else if self.abandoned.is_some() {
+        } else if self.audience.abandoned.is_some() {
             (ErrorCode::Cancelled, "The client disconnected.")
         } else {
             let text = "Cursor closed the run while a tool of an MCP server was running.";

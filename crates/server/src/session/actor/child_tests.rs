@@ -4,16 +4,17 @@ use ibeam_core::{
     backend::BackendKind,
     limits::{GateRules, Quota, SlotOwner},
     model::{
-        Dialect, FinishReason, Hints, Item, Message, Millis, Part, Role, Sampling, Tool, ToolCall,
-        ToolChoice, ToolContent, ToolResult, TurnEvent, TurnRequest, ids::CallId,
+        Dialect, FinishReason, Hints, Item, Message, Part, Role, Sampling, Tool, ToolCall,
+        ToolChoice, ToolResult, TurnEvent, TurnRequest, ids::CallId,
     },
-    models::ModelInfo,
-    peer::agent::ModelPick,
-    peer::child::{self, ChildStart, Exit, FromChild, HostedCall, Ready, ToChild},
+    models::{ModelInfo, ModelPick},
+    peer::child::{self, ChildPeer, ChildStart, Exit, FromChild, HostedCall, Ready, ToChild},
     peer::cli,
-    turn::{Settings, Turn},
+    turn::Settings,
 };
+use secrecy::SecretString;
 use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
@@ -22,7 +23,7 @@ use crate::{
     checks::Checks,
     counter::Counter,
     driver::{
-        AnyDriver, BoxFuture, Dial, Driver, Open,
+        BoxFuture, Dial, Driver, NewTurn, Open, TurnDriver as _, TurnSetup,
         child::{ChildEnd, ChildLink, link},
     },
     large::LargeWork,
@@ -44,7 +45,20 @@ const SECOND: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 struct Fake(mpsc::Sender<(ChildStart, ChildEnd)>);
 
-impl Dial<ChildPeer> for Fake {
+impl Dial for Fake {
+    type Peer = ChildPeer;
+
+    fn plan(&self, _: &TurnRequest, turn: TurnSetup) -> child::ChildPlan {
+        child::ChildPlan {
+            speaker: || Box::<cli::CliSpeaker>::default(),
+            model: "auto".into(),
+            conversation_id: turn.conversation_id,
+            images: false,
+            result_bytes: 1 << 20,
+            kept: None,
+        }
+    }
+
     fn open(&self, open: Open<Box<ChildStart>>) -> BoxFuture<'_, Result<ChildLink, LinkError>> {
         let (link, end) = link();
         self.0.try_send((*open.peer, end)).unwrap();
@@ -64,6 +78,7 @@ impl Driver for Fake {
 
 struct Bench {
     hub: Arc<Hub>,
+    driver: Arc<Fake>,
     tasks: Tasks,
     opened: mpsc::Receiver<(ChildStart, ChildEnd)>,
     store: Store,
@@ -78,7 +93,6 @@ impl Bench {
         let responses = ResponseLimits { retention: day, count: 9, bytes };
         let limits = StoreLimits { retention: day, bytes, responses };
         let hub = Hub {
-            driver: AnyDriver::Child(Arc::new(Fake(sender))),
             tokens: Tokens::fixed(SecretString::from("token"), "test", &tasks),
             patience: Patience { cancel_grace: GRACE, client_stall: 60 * SECOND, parked: TTL },
             registry: Registry::new(ParkedLimits::default()),
@@ -94,6 +108,7 @@ impl Bench {
         };
         Self {
             hub: Arc::new(hub),
+            driver: Arc::new(Fake(sender)),
             store: Store::open(None, limits, &tasks).unwrap(),
             tasks,
             opened,
@@ -109,16 +124,9 @@ impl Bench {
     }
 
     fn start(&self) -> TurnStream {
-        let plan = child::ChildPlan {
-            speaker: || Box::<cli::CliSpeaker>::default(),
-            model: "auto".into(),
-            conversation_id: "conv".into(),
-            images: false,
-            result_bytes: 1 << 20,
-            kept: None,
-        };
         let claim = self.conversations.claim(SCOPE, "conv").unwrap();
         let actor = Actor {
+            hub: Arc::clone(&self.hub),
             writer: ConversationWriter::new(
                 &self.store,
                 claim,
@@ -137,12 +145,20 @@ impl Bench {
             bridged: None,
             retry_key: RetryKey::default(),
         };
-        let turn = Turn::new(request(), plan, session(), Settings::default(), [7; 16], Millis(0));
-        let AnyDriver::Child(driver) = self.hub.driver.clone() else { panic!("not a child") };
-        actor.start(
-            AnyMachine::Child(Machine { leg: Box::new(Leg::new(turn, None)), driver }),
-            &self.hub,
-        )
+        let turn = NewTurn {
+            setup: TurnSetup {
+                model: ModelPick::default(),
+                models: None,
+                conversation_id: "conv".into(),
+                kept: None,
+                setup: [0; 32],
+            },
+            session: session(),
+            settings: Settings::default(),
+            seed: [7; 16],
+            bridged: None,
+        };
+        Arc::clone(&self.driver).machine(turn, request()).start(actor)
     }
 
     /// A child that was asked what it is there for.
@@ -259,7 +275,7 @@ fn request() -> TurnRequest {
 fn answered() -> TurnRequest {
     let id = CallId::in_session(session(), 1).as_str().to_owned();
     let (name, arguments) = ("read".into(), r#"{"path":"a"}"#.into());
-    let content = vec![ToolContent::Text("A".into())];
+    let content = vec![Part::Text("A".into())];
     let mut request = request();
     request.items.push(Item::ToolCall(ToolCall { id: id.clone(), name, arguments }));
     request.items.push(Item::ToolResult(ToolResult { call_id: id, content, is_error: false }));
@@ -322,7 +338,7 @@ async fn a_child_waits_for_its_result_and_goes_on() {
     tokio::time::sleep(TTL / 2).await;
     let mut stream = bench.resume(answered()).await.unwrap();
     let Some(ToChild::Result(result)) = child.told().await else { panic!("no result") };
-    assert_eq!((result.id, result.content), (5, vec![ToolContent::Text("A".into())]));
+    assert_eq!((result.id, result.content), (5, vec![Part::Text("A".into())]));
     child.says("Done.").await;
     child.ends().await;
     assert_eq!(last(&mut stream).await, STOP);

@@ -23,6 +23,21 @@ const DOZE_AFTER: Duration = Duration::from_secs(10);
 /// does not call.
 pub(super) const LOOK_AFTER: Duration = Duration::from_secs(60);
 
+/// A turn that waits for tool results.
+pub(super) struct Parking {
+    pub(super) since: Instant,
+    /// What the turn held when it was last looked at, and what came since.
+    pub(super) weight: usize,
+    pub(super) unweighed: usize,
+    pub(super) doze: Option<Doze>,
+}
+
+impl Parking {
+    pub(super) fn new(weight: usize) -> Self {
+        Self { since: Instant::now(), weight, unweighed: 0, doze: None }
+    }
+}
+
 /// A parked turn that its connection looks after.
 pub(super) struct Doze {
     _asleep: Asleep,
@@ -32,27 +47,41 @@ pub(super) struct Doze {
 }
 
 impl<W: LinkPeer> Task<W> {
+    pub(super) fn doze(&self) -> Option<&Doze> {
+        self.parked.as_ref()?.doze.as_ref()
+    }
+
+    /// The connection no longer looks after the turn.
+    pub(super) fn wake(&mut self) {
+        if let Some(parked) = &mut self.parked {
+            parked.doze = None;
+        }
+    }
+
     /// A turn that is parked for a while leaves its heartbeats to the connection and is
     /// not woken by every sign of life of the backend.
     pub(super) fn fall_asleep(&mut self) {
-        let long = self.parked.is_some_and(|since| since.elapsed() >= DOZE_AFTER);
-        if !long || self.doze.is_some() || self.leg.turn().state() != TurnState::AwaitingTools {
+        let Some(parked) = &mut self.parked else { return };
+        let long = parked.since.elapsed() >= DOZE_AFTER;
+        if !long || parked.doze.is_some() || self.leg.turn().state() != TurnState::AwaitingTools {
             return;
         }
         let Some(heartbeat) = W::heartbeat() else { return };
-        let asleep = self.link.as_mut().and_then(|link| link.rx.sleep(heartbeat));
+        let asleep = self.upstream.link.as_mut().and_then(|link| link.rx.sleep(heartbeat));
         if let Some((asleep, called)) = asleep {
             self.leg.turn_mut().relieve();
-            self.doze = Some(Doze { _asleep: asleep, called, looked: Instant::now() });
+            parked.doze = Some(Doze { _asleep: asleep, called, looked: Instant::now() });
         }
     }
 
     /// Reads what came while it dozed, without asking to be woken for more.
     pub(super) fn catch_up(&mut self) {
-        let Some(doze) = &mut self.doze else { return };
+        let Some(doze) = self.parked.as_mut().and_then(|parked| parked.doze.as_mut()) else {
+            return;
+        };
         doze.looked = Instant::now();
-        while self.doze.is_some() && self.reads() {
-            let Some(link) = self.link.as_mut() else { return };
+        while self.doze().is_some() && self.reads() {
+            let Some(link) = self.upstream.link.as_mut() else { return };
             let there = {
                 let next = std::pin::pin!(link.rx.next());
                 next.poll(&mut Context::from_waker(Waker::noop()))

@@ -10,10 +10,11 @@ use ibeam_core::{
 use tokio::time::Instant;
 use tracing::debug;
 
-use super::{Task, TurnStream};
+use super::{Parking, Task, TurnStream};
 use crate::{
     driver::LinkPeer,
-    session::{hub::millis_since, leg_index::LegEntry, leg_timing::LegTiming},
+    limits::Permit,
+    session::{hub::millis_since, leg_index::LegEntry, leg_timing::LegTiming, readers::LegReaders},
 };
 
 /// What a parked turn costs beside what the machine holds: its task, its stream, and
@@ -32,6 +33,23 @@ pub(super) struct ServedLeg {
     first_open: u32,
 }
 
+/// The side of the client.
+pub(super) struct Audience {
+    pub(super) readers: LegReaders,
+    /// `None` between legs.
+    pub(super) served: Option<Box<ServedLeg>>,
+    /// Since when the leg has no reader.
+    pub(super) abandoned: Option<Instant>,
+    /// Held while a reader is attached and the turn generates.
+    pub(super) permit: Permit,
+}
+
+impl Audience {
+    pub(super) fn new(permit: Permit) -> Self {
+        Self { readers: LegReaders::default(), served: None, abandoned: None, permit }
+    }
+}
+
 impl<W: LinkPeer> Task<W> {
     pub(super) fn begin_leg(
         &mut self,
@@ -40,27 +58,27 @@ impl<W: LinkPeer> Task<W> {
         controls: Option<Box<Controls>>,
     ) -> TurnStream {
         let number = self.leg.begin(controls);
-        leg_entry.begin(self.sender.clone(), number);
-        self.served = Some(Box::new(ServedLeg {
+        leg_entry.begin(self.visits.sender.clone(), number);
+        self.audience.served = Some(Box::new(ServedLeg {
             entry: leg_entry,
             timing: LegTiming::new(asked),
-            first_open: self.opens.max(1),
+            first_open: self.upstream.opens.max(1),
         }));
-        self.abandoned = None;
+        self.audience.abandoned = None;
         self.entry.started();
         // Readers of an earlier leg do not count.
-        self.readers.open()
+        self.audience.readers.open()
     }
 
     pub(super) fn mark(&mut self, which: impl FnOnce(&mut LegTiming) -> &mut Option<Instant>) {
-        if let Some(served) = &mut self.served {
+        if let Some(served) = &mut self.audience.served {
             which(&mut served.timing).get_or_insert_with(Instant::now);
         }
     }
 
     /// Moves events to the readers until there are none or a reader is full.
     pub(super) async fn pass_on(&mut self) {
-        while !self.readers.is_blocked()
+        while !self.audience.readers.is_blocked()
             && let Some(output) = self.leg.poll()
         {
             match output {
@@ -73,7 +91,7 @@ impl<W: LinkPeer> Task<W> {
                     self.leg.on_estimate(counted);
                 }
                 LegOutput::Learn(sample) => {
-                    self.hub.counter.learn((self.family, &self.model), sample);
+                    self.hub.counter.learn((self.model.family, &self.model.id), sample);
                 }
                 LegOutput::Judge(check) => self.judge(*check).await,
                 LegOutput::Execute(calls) => self.execute(calls),
@@ -102,7 +120,7 @@ impl<W: LinkPeer> Task<W> {
             | TurnEvent::ToolCallEnd { .. } => {}
         }
         self.writer.hear(&event);
-        self.readers.send(event);
+        self.audience.readers.send(event);
     }
 
     /// Lets the controls look at an event off the async threads.
@@ -141,16 +159,16 @@ impl<W: LinkPeer> Task<W> {
         }
         self.entry.finished();
         let record = self.leg.finish();
-        if let (Some(served), Some(record)) = (self.served.take(), record) {
+        if let (Some(served), Some(record)) = (self.audience.served.take(), record) {
             served.timing.log();
             served.entry.finish(record);
         }
-        self.abandoned = None;
+        self.audience.abandoned = None;
         if parks {
             self.park();
         }
-        self.readers.send(TurnEvent::Finished(reason));
-        self.readers.end_leg();
+        self.audience.readers.send(TurnEvent::Finished(reason));
+        self.audience.readers.end_leg();
     }
 
     fn failed(&mut self, error: TurnError) {
@@ -164,53 +182,49 @@ impl<W: LinkPeer> Task<W> {
         );
         self.retire();
         self.writer.leave();
-        self.abandoned = None;
+        self.audience.abandoned = None;
         self.leg.finish();
-        if let Some(served) = self.served.take() {
+        if let Some(served) = self.audience.served.take() {
             served.timing.log();
             if error.code.row().retryable {
-                let retries = self.opens.saturating_sub(served.first_open);
+                let retries = self.upstream.opens.saturating_sub(served.first_open);
                 self.hub.retries.failed(self.retry_key, retries);
             }
         }
-        self.readers.send(TurnEvent::Failed(error));
-        self.readers.end_leg();
+        self.audience.readers.send(TurnEvent::Failed(error));
+        self.audience.readers.end_leg();
     }
 
     /// The tokens of the leg, where the backend reported none.
     async fn estimate(&mut self, uncounted: Uncounted) -> Usage {
-        self.hub.counter.estimate((self.family, &self.model), uncounted).await
+        self.hub.counter.estimate((self.model.family, &self.model.id), uncounted).await
     }
 
     fn park(&mut self) {
-        self.permit.release();
-        self.unweighed = 0;
-        self.parked = Some(Instant::now());
-        self.send_queue.shrink();
+        self.audience.permit.release();
+        self.upstream.send_queue.shrink();
         // Its stream was taken; a new one gets the token of its own time.
-        self.token = None;
+        self.upstream.token = None;
         let calls = self.leg.turn().calls();
         let numbers = calls.iter().filter_map(|call| Some(SessionId::of_call(&call.id)?.1));
         let bytes = self.leg.turn().memory() + PARKED_COST;
-        self.weight = bytes;
+        self.parked = Some(Parking::new(bytes));
         debug!(calls = calls.len(), bytes, "parked until the tool results arrive");
         self.entry.park(bytes, self.leg.turn().conversation_id(), numbers.collect());
     }
 
     /// Looks again what a parked turn holds once that may have grown by much.
     pub(super) fn weigh(&mut self, more: usize) {
-        if self.parked.is_none() {
-            return;
-        }
-        self.unweighed += more;
-        if self.unweighed < WEIGH_AFTER {
+        let Some(parked) = &mut self.parked else { return };
+        parked.unweighed += more;
+        if parked.unweighed < WEIGH_AFTER {
             return;
         }
         let weight = self.leg.turn().memory() + PARKED_COST;
         // What came may be the first half of a message: then the next piece decides.
-        if weight != self.weight {
-            self.unweighed = 0;
-            self.weight = weight;
+        if weight != parked.weight {
+            parked.unweighed = 0;
+            parked.weight = weight;
             self.entry.reweigh(weight);
         }
     }

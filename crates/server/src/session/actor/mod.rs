@@ -15,38 +15,32 @@ use ibeam_core::{
     leg::Leg,
     model::{ToolResult, ids::SessionId},
     models::Family,
-    peer::agent::AgentPeer,
-    peer::child::ChildPeer,
     peer::{InMessage as _, LinkError},
     turn::{Command, TurnState},
 };
-use secrecy::SecretString;
-use tokio::{
-    sync::{mpsc, oneshot},
-    time::{Instant, Sleep, sleep},
-};
+use tokio::time::{Instant, Sleep, sleep};
 use tracing::{Instrument as _, warn};
 
 pub(crate) use self::bridged::Bridged;
 use self::{
-    doze::{Doze, LOOK_AFTER},
-    legs::ServedLeg,
-    link::{OpenFuture, Opened},
+    doze::{LOOK_AFTER, Parking},
+    legs::Audience,
+    link::{Opened, Upstream},
+    visits::Visits,
 };
 use super::{
     TurnStream,
     hub::{Hub, millis_since},
     leg_index::LegEntry,
     parked::TurnIdentity,
-    readers::LegReaders,
     registry::RegistryEntry,
     retries::RetryKey,
     send_queue::SendQueue,
-    visit::{self, Visit},
+    visit::Visit,
     writer::ConversationWriter,
 };
 use crate::{
-    driver::{Dial, Link, LinkPeer, LinkReceiver as _, LinkSender as _},
+    driver::{Link, LinkPeer, LinkReceiver as _, LinkSender as _, Machine, RunMachine},
     limits::Permit,
 };
 
@@ -56,22 +50,10 @@ type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// for an answer, and a peer that takes none must not fill our memory.
 const SEND_QUEUE_BYTES: usize = 4 << 20;
 
-/// A turn, and the driver that opens its links.
-#[derive(Debug)]
-pub(crate) struct Machine<W: LinkPeer> {
-    pub(crate) leg: Box<Leg<W>>,
-    pub(crate) driver: Arc<dyn Dial<W>>,
-}
-
-#[derive(Debug)]
-pub(crate) enum AnyMachine {
-    Agent(Machine<AgentPeer>),
-    Child(Machine<ChildPeer>),
-}
-
 /// Everything one turn needs to run, beside its machine.
 #[derive(Debug)]
 pub(crate) struct Actor {
+    pub(crate) hub: Arc<Hub>,
     pub(crate) session: SessionId,
     pub(crate) identity: TurnIdentity,
     pub(crate) family: Family,
@@ -91,18 +73,14 @@ pub(crate) struct Actor {
     pub(crate) retry_key: RetryKey,
 }
 
-impl Actor {
-    /// Starts the turn. From here on every failure is an event.
-    pub(crate) fn start(self, machine: AnyMachine, hub: &Arc<Hub>) -> TurnStream {
-        match machine {
-            AnyMachine::Agent(machine) => self.run(machine, hub),
-            AnyMachine::Child(machine) => self.run(machine, hub),
-        }
-    }
+impl RunMachine for Actor {
+    type Running = TurnStream;
 
-    fn run<W: LinkPeer>(self, machine: Machine<W>, hub: &Arc<Hub>) -> TurnStream {
+    /// Starts the turn. From here on every failure is an event.
+    fn run<W: LinkPeer>(self, machine: Machine<W>) -> TurnStream {
         let Machine { leg, driver } = machine;
         let Self {
+            hub,
             session,
             identity,
             family,
@@ -115,39 +93,22 @@ impl Actor {
             bridged,
             retry_key,
         } = self;
-        let (sender, mailbox) = visit::mailbox();
-        let entry = hub.registry.enter(session, identity, sender.clone());
+        let visits = Visits::new();
+        let entry = hub.registry.enter(session, identity, visits.sender.clone());
         let mut task = Task {
             leg,
-            driver,
-            token: None,
-            family,
-            model,
             started: Instant::now(),
+            model: CountedModel { family, id: model },
             writer: Box::new(writer),
-            permit,
             bridged,
-            readers: LegReaders::default(),
-            served: None,
-            parked: None,
-            weight: 0,
-            unweighed: 0,
-            doze: None,
-            abandoned: None,
-            ended: Vec::new(),
-            sender,
-            mailbox,
-            stop: Box::pin(hub.stop.clone().cancelled_owned()),
-            drain: Box::pin(hub.drain.clone().cancelled_owned()),
-            link: None,
-            opening: None,
-            send_queue: SendQueue::default(),
-            opens: 0,
             retry_key,
-            timer: Box::pin(sleep(Duration::ZERO)),
-            retired: false,
+            audience: Audience::new(permit),
+            upstream: Upstream::new(driver),
+            parked: None,
+            visits,
+            alarms: Alarms::new(&hub),
             entry,
-            hub: Arc::clone(hub),
+            hub: Arc::clone(&hub),
         };
         let stream = task.begin_leg(leg_entry, asked, controls);
         hub.tasks.spawn("turn", async move { task.run().await }.in_current_span());
@@ -158,45 +119,44 @@ impl Actor {
 struct Task<W: LinkPeer> {
     hub: Arc<Hub>,
     leg: Box<Leg<W>>,
-    driver: Arc<dyn Dial<W>>,
-    /// What the newest stream was opened with.
-    token: Option<SecretString>,
-    family: Family,
-    model: String,
     started: Instant,
+    model: CountedModel,
     writer: Box<ConversationWriter>,
-    permit: Permit,
     bridged: Option<Box<Bridged>>,
-    readers: LegReaders,
-    /// `None` between legs.
-    served: Option<Box<ServedLeg>>,
-    /// Since when tool results are waited for.
-    parked: Option<Instant>,
-    /// What the parked turn held when it was last looked at, and what came since.
-    weight: usize,
-    unweighed: usize,
-    doze: Option<Doze>,
-    /// Since when the leg has no reader.
-    abandoned: Option<Instant>,
-    /// Who waits for the turn to be over.
-    ended: Vec<oneshot::Sender<()>>,
-    sender: mpsc::Sender<Visit>,
-    mailbox: mpsc::Receiver<Visit>,
-    /// Both are made once: waiting anew for each event would take locks that all
-    /// turns share.
-    stop: Wait,
-    drain: Wait,
-    link: Option<Link<W>>,
-    opening: Option<OpenFuture<W>>,
-    send_queue: SendQueue<W::Out>,
-    /// Streams asked for so far.
-    opens: u32,
     /// What the retries of the present leg are counted under.
     retry_key: RetryKey,
-    timer: Pin<Box<Sleep>>,
-    /// No more visits are accepted.
-    retired: bool,
+    audience: Audience,
+    upstream: Upstream<W>,
+    /// There while tool results are waited for.
+    parked: Option<Parking>,
+    visits: Visits,
+    alarms: Alarms,
     entry: RegistryEntry,
+}
+
+/// What tokens are counted for.
+struct CountedModel {
+    family: Family,
+    /// Its id at the backend.
+    id: String,
+}
+
+/// What ends a wait besides the two sides of the turn. All three are made once: waiting anew
+/// for each event would take locks that all turns share.
+struct Alarms {
+    timer: Pin<Box<Sleep>>,
+    stop: Wait,
+    drain: Wait,
+}
+
+impl Alarms {
+    fn new(hub: &Hub) -> Self {
+        Self {
+            timer: Box::pin(sleep(Duration::ZERO)),
+            stop: Box::pin(hub.stop.clone().cancelled_owned()),
+            drain: Box::pin(hub.drain.clone().cancelled_owned()),
+        }
+    }
 }
 
 /// What woke the task.
@@ -223,18 +183,18 @@ impl<W: LinkPeer> Task<W> {
             self.carry_out();
             self.pass_on().await;
             if self.leg.turn().state() == TurnState::Done {
-                if self.served.is_some() && !self.readers.is_blocked() {
+                if self.audience.served.is_some() && !self.audience.readers.is_blocked() {
                     self.leg.fail(self.unended());
                     self.pass_on().await;
                 }
                 // The client has its ending; the backend's goodbye must not delay it
                 // nor hold a place among the turns.
-                self.permit.release();
+                self.audience.permit.release();
                 self.last_words().await;
                 // A reader that is slow still has a leg, which can be attached to.
-                if self.served.is_none() {
+                if self.audience.served.is_none() {
                     self.dissolve().await;
-                    if self.readers.is_empty() {
+                    if self.audience.readers.is_empty() {
                         break;
                     }
                 }
@@ -255,7 +215,7 @@ impl<W: LinkPeer> Task<W> {
         while let Some(command) = self.leg.turn_mut().poll_command() {
             match command {
                 Command::Open(spec) => self.open(spec),
-                Command::Send(message) => self.send_queue.push(message),
+                Command::Send(message) => self.upstream.send_queue.push(message),
                 // The last stream gets its last words once the client was served.
                 Command::Close { cancel: true } if self.leg.turn().state() == TurnState::Done => {}
                 Command::Close { .. } => self.drop_link(),
@@ -268,36 +228,38 @@ impl<W: LinkPeer> Task<W> {
         let patience = self.hub.patience;
         let turn =
             self.leg.turn().poll_deadline().map(|at| self.started + Duration::from_millis(at.0));
-        let readers = self.readers.deadline(patience.client_stall);
-        let abandoned = self.abandoned.map(|since| since + patience.cancel_grace);
-        let parked = self.parked.map(|since| since + patience.parked);
+        let readers = self.audience.readers.deadline(patience.client_stall);
+        let abandoned = self.audience.abandoned.map(|since| since + patience.cancel_grace);
+        let parked = self.parked.as_ref().map(|parked| parked.since + patience.parked);
         // With no deadline at all the other branches wake us.
         let far = || Instant::now() + Duration::from_secs(3600);
-        let look = self.doze.as_ref().map(|doze| doze.looked + LOOK_AFTER);
+        let look = self.doze().map(|doze| doze.looked + LOOK_AFTER);
         let due = [turn, readers, abandoned, parked, look].into_iter().flatten().min();
         let due = due.unwrap_or_else(far);
-        if self.timer.deadline() != due || self.timer.is_elapsed() {
-            self.timer.as_mut().reset(due);
+        if self.alarms.timer.deadline() != due || self.alarms.timer.is_elapsed() {
+            self.alarms.timer.as_mut().reset(due);
         }
     }
 
     /// Whether more may be read: the readers have room for it, and the backend takes what we
     /// answer.
     fn reads(&self) -> bool {
-        !self.readers.is_blocked() && self.send_queue.bytes < SEND_QUEUE_BYTES
+        !self.audience.readers.is_blocked() && self.upstream.send_queue.bytes < SEND_QUEUE_BYTES
     }
 
     /// The order matters: what is to be sent goes before what is to be read, and
     /// the common before the rare.
     async fn wait(&mut self) -> Wake<W> {
-        let (reads, dozes) = (self.reads(), self.doze.is_some());
-        let (tx, rx) = match self.link.as_mut() {
+        let reads = self.reads();
+        let doze = self.parked.as_ref().and_then(|parked| parked.doze.as_ref());
+        let dozes = doze.is_some();
+        let (tx, rx) = match self.upstream.link.as_mut() {
             Some(Link { tx, rx }) => (Some(&*tx), Some(rx)),
             None => (None, None),
         };
-        let opening = self.opening.as_mut();
+        let opening = self.upstream.opening.as_mut();
         let bridged = self.bridged.as_mut();
-        let next = self.send_queue.messages.front().cloned();
+        let next = self.upstream.send_queue.messages.front().cloned();
         tokio::select! {
             biased;
             sent = async {
@@ -313,14 +275,14 @@ impl<W: LinkPeer> Task<W> {
                     _ => std::future::pending().await,
                 }
             } => Wake::Heard(chunk),
-            () = self.readers.changed() => Wake::Readers,
+            () = self.audience.readers.changed() => Wake::Readers,
             () = async {
-                match &self.doze {
+                match doze {
                     Some(doze) => doze.called.notified().await,
                     None => std::future::pending().await,
                 }
             } => Wake::Called,
-            visit = self.mailbox.recv(), if !self.retired => Wake::Visit(visit),
+            visit = self.visits.mailbox.recv(), if !self.visits.retired => Wake::Visit(visit),
             opened = async {
                 match opening {
                     Some(opening) => opening.await,
@@ -333,9 +295,9 @@ impl<W: LinkPeer> Task<W> {
                     None => std::future::pending().await,
                 }
             } => Wake::Bridged(result),
-            () = self.timer.as_mut() => Wake::Timer,
-            () = self.drain.as_mut(), if self.parked.is_some() => Wake::Drain,
-            () = self.stop.as_mut(), if self.leg.turn().state() != TurnState::Done => Wake::Stop,
+            () = self.alarms.timer.as_mut() => Wake::Timer,
+            () = self.alarms.drain.as_mut(), if self.parked.is_some() => Wake::Drain,
+            () = self.alarms.stop.as_mut(), if self.leg.turn().state() != TurnState::Done => Wake::Stop,
         }
     }
 
@@ -343,11 +305,11 @@ impl<W: LinkPeer> Task<W> {
         let now = millis_since(self.started);
         match wake {
             Wake::Opened(Ok(Opened { token, link })) => {
-                self.opening = None;
-                self.token = Some(token);
+                self.upstream.opening = None;
+                self.upstream.token = Some(token);
                 match link {
                     Ok(link) => {
-                        self.link = Some(link);
+                        self.upstream.link = Some(link);
                         self.mark(|timing| &mut timing.opened);
                         self.leg.turn_mut().on_opened(now);
                     }
@@ -355,7 +317,7 @@ impl<W: LinkPeer> Task<W> {
                 }
             }
             Wake::Opened(Err(error)) => {
-                self.opening = None;
+                self.upstream.opening = None;
                 self.leg.turn_mut().abort(error);
             }
             Wake::Heard(Some(Ok(message))) => {
@@ -366,20 +328,20 @@ impl<W: LinkPeer> Task<W> {
                 self.weigh(size);
             }
             Wake::Heard(Some(Err(error))) => {
-                self.link = None;
+                self.upstream.link = None;
                 self.leg.turn_mut().on_link_error(&error, now);
             }
             Wake::Heard(None) => {
-                self.link = None;
+                self.upstream.link = None;
                 self.leg.turn_mut().on_eof(now);
             }
-            Wake::Sent(Ok(())) => self.send_queue.sent(),
+            Wake::Sent(Ok(())) => self.upstream.send_queue.sent(),
             // The reading half reports why; it has the status and the reset reason.
-            Wake::Sent(Err(_)) => self.send_queue = SendQueue::default(),
+            Wake::Sent(Err(_)) => self.upstream.send_queue = SendQueue::default(),
             Wake::Readers => self.look_for_readers(),
             Wake::Called => self.catch_up(),
             Wake::Visit(Some(visit)) => self.on_visit(visit),
-            Wake::Visit(None) => self.retired = true,
+            Wake::Visit(None) => self.visits.retired = true,
             Wake::Bridged(result) => self.on_bridged(result),
             Wake::Timer => self.on_timer(),
             Wake::Drain => self.end_parked(|_| (), "ibeam is shutting down"),
@@ -395,17 +357,21 @@ impl<W: LinkPeer> Task<W> {
 
     fn on_timer(&mut self) {
         let (at, patience) = (Instant::now(), self.hub.patience);
-        if self.readers.cut_stalled(patience.client_stall) && self.served.is_some() {
+        if self.audience.readers.cut_stalled(patience.client_stall)
+            && self.audience.served.is_some()
+        {
             // There is no hurry with someone who left, but this one had its time. Calls
             // that it did not take yet can still be asked for.
-            if self.readers.count() == 0 && self.leg.turn().state() != TurnState::AwaitingTools {
+            if self.audience.readers.count() == 0
+                && self.leg.turn().state() != TurnState::AwaitingTools
+            {
                 self.leg.turn_mut().cancel();
             }
         }
-        if self.abandoned.is_some_and(|since| at >= since + patience.cancel_grace) {
+        if self.audience.abandoned.is_some_and(|since| at >= since + patience.cancel_grace) {
             self.leg.turn_mut().cancel();
         }
-        if self.parked.is_some_and(|since| at >= since + patience.parked) {
+        if self.parked.as_ref().is_some_and(|parked| at >= parked.since + patience.parked) {
             self.end_parked(|fates| fates.expired += 1, "no tool results arrived in time");
         }
         self.catch_up();
@@ -422,6 +388,8 @@ mod child_tests;
 
 #[cfg(test)]
 mod tests {
+    use ibeam_core::peer::{agent::AgentPeer, child::ChildPeer};
+
     use super::*;
 
     /// Ten thousand of them may be parked.

@@ -8,7 +8,10 @@ use ibeam_core::{
     model::{Item, TurnRequest},
     turn::TurnState,
 };
-use tokio::time::Instant;
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
 use tracing::debug;
 
 use super::Task;
@@ -17,8 +20,25 @@ use crate::session::{
     SessionMatch, TurnStream,
     hub::millis_since,
     registry::Fates,
-    visit::{Attached, LegRequest, ParkedEnding, Resume, Visit},
+    visit::{self, Attached, LegRequest, ParkedEnding, Resume, Visit},
 };
+
+/// How requests reach a turn that exists.
+pub(super) struct Visits {
+    pub(super) sender: mpsc::Sender<Visit>,
+    pub(super) mailbox: mpsc::Receiver<Visit>,
+    /// No more visits are accepted.
+    pub(super) retired: bool,
+    /// Notified once the turn is over.
+    ended: Vec<oneshot::Sender<()>>,
+}
+
+impl Visits {
+    pub(super) fn new() -> Self {
+        let (sender, mailbox) = visit::mailbox();
+        Self { sender, mailbox, retired: false, ended: Vec::new() }
+    }
+}
 
 impl<W: LinkPeer> Task<W> {
     pub(super) fn on_visit(&mut self, visit: Visit) {
@@ -43,7 +63,7 @@ impl<W: LinkPeer> Task<W> {
                 match done {
                     // The backend has to be told first.
                     Some(done) if self.leg.turn().state() == TurnState::Done => {
-                        self.ended.push(done)
+                        self.visits.ended.push(done)
                     }
                     Some(done) => {
                         let _ = done.send(());
@@ -76,8 +96,7 @@ impl<W: LinkPeer> Task<W> {
         match given {
             Ok(()) => {
                 self.parked = None;
-                self.doze = None;
-                self.permit = permit;
+                self.audience.permit = permit;
                 self.writer.go_on(next);
                 self.entry.unpark();
                 // The failures of this leg are those of the request that it answers.
@@ -112,9 +131,9 @@ impl<W: LinkPeer> Task<W> {
         let present = self.leg.record().filter(|_| self.leg.number() == Some(number));
         // A truncated record cannot be replayed.
         let Some(said) = present.and_then(LegRecord::events) else { return Attached::Over };
-        let Some(stream) = self.readers.attach(said) else { return Attached::Full };
-        self.abandoned = None;
-        self.permit.reacquire();
+        let Some(stream) = self.audience.readers.attach(said) else { return Attached::Full };
+        self.audience.abandoned = None;
+        self.audience.permit.reacquire();
         Attached::Stream(self.matched(stream, SessionMatch::Attached))
     }
 
@@ -125,14 +144,14 @@ impl<W: LinkPeer> Task<W> {
 
     /// Notes when the last reader has left.
     pub(super) fn look_for_readers(&mut self) {
-        if let Some(served) = &self.served
-            && self.readers.count() == 0
-            && self.abandoned.is_none()
+        if let Some(served) = &self.audience.served
+            && self.audience.readers.count() == 0
+            && self.audience.abandoned.is_none()
         {
             debug!("the client left");
             served.entry.reclaim();
-            self.abandoned = Some(Instant::now());
-            self.permit.release();
+            self.audience.abandoned = Some(Instant::now());
+            self.audience.permit.release();
         }
     }
 
@@ -140,7 +159,6 @@ impl<W: LinkPeer> Task<W> {
     pub(super) fn end_parked(&mut self, count: impl FnOnce(&mut Fates), why: &str) {
         debug!("a parked turn ends: {why}");
         self.parked = None;
-        self.doze = None;
         self.entry.count(count);
         self.leg
             .turn_mut()
@@ -156,12 +174,12 @@ impl<W: LinkPeer> Task<W> {
             debug!("the backend closed a parked run");
             self.entry.count(|fates| fates.died_parked += 1);
         }
-        if !self.retired {
-            self.retired = true;
+        if !self.visits.retired {
+            self.visits.retired = true;
             self.entry.retire();
-            self.mailbox.close();
+            self.visits.mailbox.close();
         }
-        while let Ok(visit) = self.mailbox.try_recv() {
+        while let Ok(visit) = self.visits.mailbox.try_recv() {
             self.on_visit(visit);
         }
     }
@@ -170,11 +188,11 @@ impl<W: LinkPeer> Task<W> {
     pub(super) async fn dissolve(&mut self) {
         self.retire();
         // Somebody may have had a foot in the door.
-        while let Some(visit) = self.mailbox.recv().await {
+        while let Some(visit) = self.visits.mailbox.recv().await {
             self.on_visit(visit);
         }
         self.writer.release();
-        for done in self.ended.drain(..) {
+        for done in self.visits.ended.drain(..) {
             let _ = done.send(());
         }
     }

@@ -13,7 +13,7 @@ use ibeam_core::{
         Item, Role, Sampling, ToolCall, ToolResult, TurnRequest,
         ids::{SessionId, uuid_from_content},
     },
-    peer::agent::ModelPick,
+    models::ModelPick,
 };
 use sha2::{Digest as _, Sha256};
 

@@ -1,8 +1,7 @@
 use super::*;
 use bytes::Bytes;
 use ibeam_core::model::{
-    Dialect, Hints, Message, Part, Sampling, ToolCall, ToolChoice, ToolContent, ToolResult,
-    ids::CallId,
+    Dialect, Hints, Message, Part, Sampling, ToolCall, ToolChoice, ToolResult, ids::CallId,
 };
 
 const MINE: Scope = [7; 32];
@@ -29,7 +28,7 @@ fn call(of: u8, n: u32) -> Item {
 }
 
 fn result(of: u8, n: u32, text: &str) -> Item {
-    let content = vec![ToolContent::Text(text.into())];
+    let content = vec![Part::Text(text.into())];
     Item::ToolResult(ToolResult { call_id: call_id(of, n), content, is_error: false })
 }
 

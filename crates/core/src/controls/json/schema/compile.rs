@@ -192,7 +192,7 @@ impl<'a> KeywordReader<'_, 'a> {
         schemas.map(|(name, schema)| (name.clone(), self.compiler.node(schema))).collect()
     }
 
-    /// Makes nodes of everything that is a schema, used or not, and checks that the rest is none.
+    /// Makes nodes of everything that is a schema, used or not, and checks the rest.
     fn below(&mut self) -> Result<(), String> {
         for (keyword, value) in self.fields {
             let Some(holds) = Holds::of(keyword, self.draft) else { continue };

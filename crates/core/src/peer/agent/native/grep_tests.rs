@@ -88,7 +88,7 @@ fn a_cut_list_says_so() {
 fn finding_nothing_is_no_error() {
     let result = |text: &str| ToolResult {
         call_id: String::new(),
-        content: vec![crate::model::ToolContent::Text(text.to_owned())],
+        content: vec![crate::model::Part::Text(text.to_owned())],
         is_error: false,
     };
     let nothing = outcome(&result("Exit code: 1\nWall time: 0 seconds\nOutput:\n"), true);

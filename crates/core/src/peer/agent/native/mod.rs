@@ -30,7 +30,7 @@ use self::{
     schema::Fitted,
     table::{Capability, TABLE},
 };
-use crate::model::{ImageSource, Tool, ToolContent, ToolResult};
+use crate::model::{ImageSource, Part, Tool, ToolResult};
 
 /// A call for the client, and how its result goes back.
 #[derive(Clone, Debug)]
@@ -258,10 +258,10 @@ fn mcp_reply(result: &ToolResult) -> Reply {
         .content
         .iter()
         .map(|part| match part {
-            ToolContent::Text(text) => {
+            Part::Text(text) => {
                 Content::Text(McpTextContent { text: text.clone(), output_location: None })
             }
-            ToolContent::Image(image) => {
+            Part::Image(image) => {
                 let ImageSource::Inline { mime, data } = &image.source;
                 Content::Image(McpImageContent { data: data.clone(), mime_type: mime.clone() })
             }

@@ -7,7 +7,7 @@ use super::{
     read_text, shell,
     table::{ERRORS, REFUSALS},
 };
-use crate::model::{ImageSource, ToolContent, ToolResult};
+use crate::model::{ImageSource, Part, ToolResult};
 
 /// A result, roughly.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,11 +162,11 @@ pub(super) const FORBIDDEN: &[&str] =
 /// The first image of a result.
 pub(super) fn image(result: &ToolResult) -> Option<&Bytes> {
     result.content.iter().find_map(|part| match part {
-        ToolContent::Image(image) => {
+        Part::Image(image) => {
             let ImageSource::Inline { data, .. } = &image.source;
             Some(data)
         }
-        ToolContent::Text(_) => None,
+        Part::Text(_) => None,
     })
 }
 

@@ -1,11 +1,7 @@
 use super::*;
 
 fn result(text: &str, is_error: bool) -> ToolResult {
-    ToolResult {
-        call_id: String::new(),
-        content: vec![ToolContent::Text(text.to_owned())],
-        is_error,
-    }
+    ToolResult { call_id: String::new(), content: vec![Part::Text(text.to_owned())], is_error }
 }
 
 #[test]

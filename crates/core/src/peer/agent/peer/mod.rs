@@ -27,7 +27,7 @@ use super::{
 use crate::{
     codec::connect::{self, Envelope},
     error::{ErrorCode, TurnError},
-    model::{FinishReason, Item, Millis, ToolCall, ToolContent, ToolResult, TurnRequest},
+    model::{FinishReason, Item, Millis, Part, ToolCall, ToolResult, TurnRequest},
     peer::{
         Drift, DriftReport, LinkError, LinkRelease, Peer, PeerEvent, PeerFailure, PeerOutput,
         Remedy, Shown, TurnClocks, TurnView, classify,
@@ -374,7 +374,7 @@ impl Peer for AgentPeer {
         call_id: &str,
         call: &AgentCall,
         result: Option<&ToolResult>,
-        beside: Vec<ToolContent>,
+        beside: Vec<Part>,
     ) -> Vec<String> {
         let (replies, text) = match (result, beside.is_empty()) {
             (None, true) => (call.back.unanswered(NO_RESULT), None),
@@ -382,7 +382,7 @@ impl Peer for AgentPeer {
             (result, false) => {
                 let mut result = result.cloned().unwrap_or_else(|| ToolResult {
                     call_id: call_id.to_owned(),
-                    content: vec![ToolContent::Text(NO_RESULT.to_owned())],
+                    content: vec![Part::Text(NO_RESULT.to_owned())],
                     is_error: true,
                 });
                 result.content.extend(beside);

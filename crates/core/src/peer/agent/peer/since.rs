@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::AgentPeer;
 use crate::{
     history,
-    model::{Image, ImageSource, Item, Message, Part, ToolContent, TurnRequest},
+    model::{Image, ImageSource, Item, Message, Part, TurnRequest},
     peer::conversation::said,
 };
 
@@ -105,8 +105,8 @@ fn item_bytes(item: &Item) -> usize {
             .content
             .iter()
             .map(|part| match part {
-                ToolContent::Text(text) => text.len(),
-                ToolContent::Image(image) => image_bytes(image),
+                Part::Text(text) => text.len(),
+                Part::Image(image) => image_bytes(image),
             })
             .sum(),
     };

@@ -2,8 +2,8 @@
 //! child's protocol is left to a [`Speaker`], and calls come from the tools that are hosted for
 //! it. A call is parked by letting the child wait for the answer to its MCP request.
 
-mod name;
 mod run;
+mod session_name;
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -19,7 +19,7 @@ use super::{
 use crate::{
     error::{ErrorCode, TurnError},
     history,
-    model::{Millis, Tool, ToolCall, ToolContent, ToolResult, TurnRequest},
+    model::{Millis, Part, Tool, ToolCall, ToolResult, TurnRequest},
     peer::{
         DriftReport, InMessage, LinkError, LinkRelease, OutMessage, Peer, PeerCall, PeerEvent,
         PeerFailure, PeerOutput, Remedy, Shown, StoredState, TurnClocks, TurnView, classify,
@@ -54,8 +54,8 @@ pub struct ChildPeer {
     rules: PromptLimits,
     run: Option<Box<SpeakerRun>>,
     output: VecDeque<ChildPeerOutput>,
-    /// What a run that begins now is told.
-    telling: PromptScope,
+    /// The prompt of a run that begins now.
+    scope: PromptScope,
     /// The child's name for the conversation.
     name: Option<String>,
     shown: Shown,
@@ -79,8 +79,8 @@ impl Peer for ChildPeer {
 
     fn new(request: &TurnRequest, plan: ChildPlan) -> Self {
         let ChildPlan { speaker, model, conversation_id, images, result_bytes, kept } = plan;
-        let known = kept.and_then(|kept| Some((name::read(&kept.checkpoint)?, kept)));
-        let telling = known.map(|(name, kept)| PromptScope {
+        let known = kept.and_then(|kept| Some((session_name::read(&kept.checkpoint)?, kept)));
+        let scope = known.map(|(name, kept)| PromptScope {
             resume: Some(name),
             covers: kept.covers,
             calls: kept.calls,
@@ -95,7 +95,7 @@ impl Peer for ChildPeer {
             rules: PromptLimits { result_bytes, images },
             run: None,
             output: VecDeque::new(),
-            telling: telling.unwrap_or_default(),
+            scope: scope.unwrap_or_default(),
             name: None,
             shown: Shown::All,
             bare: history::split(&request.items) == 0,
@@ -108,11 +108,11 @@ impl Peer for ChildPeer {
     // === the link ===
 
     fn open(&mut self) -> Box<ChildStart> {
-        self.name.clone_from(&self.telling.resume);
+        self.name.clone_from(&self.scope.resume);
         Box::new(ChildStart {
             model: self.model.clone(),
             conversation: self.conversation_id.clone(),
-            resume: self.telling.resume.clone(),
+            resume: self.scope.resume.clone(),
             workspace: self.workspace.clone(),
             tools: self.tools.clone(),
         })
@@ -136,7 +136,7 @@ impl Peer for ChildPeer {
 
     fn leave(&mut self, how: LinkRelease, out: &mut Vec<ToChild>) -> bool {
         let Some(mut run) = self.run.take() else { return true };
-        // Results that were sent before are part of what the child was told.
+        // The child has the results that were sent before.
         out.extend(self.output.drain(..).filter_map(|output| match output {
             PeerOutput::Send(message) => Some(message),
             PeerOutput::Event(_) => None,
@@ -227,21 +227,21 @@ impl Peer for ChildPeer {
     /// A request that has nothing of the conversation would be answered as if nothing had
     /// been said.
     fn can_rebuild(&self) -> bool {
-        !self.bare || self.telling.resume.is_none()
+        !self.bare || self.scope.resume.is_none()
     }
 
     fn rebuild(&mut self, _: Option<String>, _: &TurnView<'_>) {
-        self.telling = PromptScope { resume: None, covers: 0, ..std::mem::take(&mut self.telling) };
+        self.scope = PromptScope { resume: None, covers: 0, ..std::mem::take(&mut self.scope) };
     }
 
     fn ask_more(&mut self, text: &str, answered: Option<&str>, turn: &TurnView<'_>) {
         let resume = self.name.clone();
-        self.telling = PromptScope {
+        self.scope = PromptScope {
             covers: turn.request.map_or(0, |request| request.items.len()),
             calls: match resume {
                 // It knows them by now.
                 Some(_) => Vec::new(),
-                None => std::mem::take(&mut self.telling.calls),
+                None => std::mem::take(&mut self.scope.calls),
             },
             // It was given this request's by now.
             new_setup: false,
@@ -262,12 +262,12 @@ impl Peer for ChildPeer {
         now: Millis,
     ) {
         self.shown = Shown::All;
-        // What another child is told, should this one be lost.
+        // The prompt of another child, should this one be lost.
         self.bare = new == 0;
         self.named = request.hints.session.is_some();
         let calls = if self.bare { calls } else { Vec::new() };
         let resume = self.name.clone().filter(|_| self.bare);
-        self.telling = PromptScope { resume, calls, ..PromptScope::default() };
+        self.scope = PromptScope { resume, calls, ..PromptScope::default() };
         if let Some(run) = &mut self.run {
             run.last_heard = now;
         }
@@ -278,21 +278,17 @@ impl Peer for ChildPeer {
         _: &str,
         call: &u64,
         result: Option<&ToolResult>,
-        mut beside: Vec<ToolContent>,
+        mut beside: Vec<Part>,
     ) -> Vec<String> {
         let (mut content, is_error) = match result {
             Some(result) => {
                 let content = cap(&result.content, self.rules.result_bytes);
                 (content.into_owned(), result.is_error)
             }
-            None => (vec![ToolContent::Text(NO_RESULT.to_owned())], true),
+            None => (vec![Part::Text(NO_RESULT.to_owned())], true),
         };
         content.append(&mut beside);
-        let texts = content.iter().filter_map(|part| match part {
-            ToolContent::Text(text) => Some(text.clone()),
-            ToolContent::Image(_) => None,
-        });
-        let texts = texts.collect();
+        let texts = content.iter().filter_map(Part::text).map(str::to_owned).collect();
         let result = HostedResult { id: *call, content, is_error };
         self.output.push_back(PeerOutput::Send(ToChild::Result(result)));
         texts
@@ -312,7 +308,7 @@ impl Peer for ChildPeer {
             // A client that sends only what is new has no other way to continue.
             Shown::Other(_) => self.bare || self.named,
         };
-        self.name.as_deref().filter(|_| whole).map(name::write)
+        self.name.as_deref().filter(|_| whole).map(session_name::write)
     }
 
     fn conversation_id(&self) -> &str {
@@ -352,13 +348,13 @@ impl ChildPeer {
         }
     }
 
-    /// The child is there: it is told what it is there for.
+    /// The child is there and gets its prompt.
     fn begin_run(&mut self, ready: &Ready, request: Option<&TurnRequest>) {
         let (Some(run), Some(request)) = (&mut self.run, request) else { return };
         let ask = ChildRequest {
-            prompt: prompt::write(request, &self.telling, self.rules),
+            prompt: prompt::write(request, &self.scope, self.rules),
             model: self.model.clone(),
-            resume: self.telling.resume.clone(),
+            resume: self.scope.resume.clone(),
         };
         run.speaker.begin(ready, &ask);
     }
@@ -369,7 +365,7 @@ impl ChildPeer {
         let HostedCall { id, name, mut arguments } = hosted;
         if !self.tools.iter().any(|tool| tool.name == name) {
             self.event(PeerEvent::Refused);
-            let content = vec![ToolContent::Text(format!("There is no tool named `{name}`."))];
+            let content = vec![Part::Text(format!("There is no tool named `{name}`."))];
             let result = HostedResult { id, content, is_error: true };
             self.output.push_back(PeerOutput::Send(ToChild::Result(result)));
             return;
@@ -414,7 +410,7 @@ impl OutMessage for ToChild {
     fn bytes(&self) -> usize {
         match self {
             Self::Input(bytes) => bytes.len(),
-            Self::Result(result) => result.content.iter().map(ToolContent::bytes).sum(),
+            Self::Result(result) => result.content.iter().map(Part::bytes).sum(),
             Self::CloseInput | Self::Release => 0,
         }
     }

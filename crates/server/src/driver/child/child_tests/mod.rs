@@ -1,7 +1,7 @@
 //! The driver with shell scripts in place of Cursor's CLI.
 
-mod pool;
-mod run;
+mod acp;
+mod cli;
 
 use std::{
     ffi::OsString,
@@ -36,19 +36,23 @@ pub(super) fn script(text: &str) -> Program {
     Program { leading, ..Program::at("/bin/sh") }
 }
 
-pub(super) fn bench(kind: ChildKind, text: &str, change: impl FnOnce(&mut ChildConfig)) -> Bench {
+pub(super) fn bench(
+    protocol: MakeProtocol,
+    text: &str,
+    change: impl FnOnce(&mut ChildConfig),
+) -> Bench {
     let base = tempfile::tempdir().unwrap();
     let tasks = Tasks::new();
     let folders = base.path().join("runs");
     let mut config = ChildConfig {
-        kind,
         agent: CursorAgent { warm: 0, ..Config::default().cursor_agent },
         queue: Duration::from_secs(10),
         program: Some(script(text)),
         folders: Some(folders.clone()),
+        result_bytes: 1 << 20,
     };
     change(&mut config);
-    Bench { driver: ChildDriver::new(config, &tasks), tasks, folders, _base: base }
+    Bench { driver: ChildDriver::new(config, protocol, &tasks), tasks, folders, _base: base }
 }
 
 pub(super) fn start() -> ChildStart {

@@ -53,7 +53,7 @@ async fn a_round_trip() {
         house.room.answer(text(asked.id, "three"));
     };
     let (result, ()) = tokio::join!(call_tool(&client, "b", 3), answered);
-    assert_eq!(result.unwrap().content, [ToolContent::Text("three".to_owned())]);
+    assert_eq!(result.unwrap().content, [Part::Text("three".to_owned())]);
     assert_eq!(call_tool(&client, "c", 1).await.unwrap_err(), "unknown tool: c");
     let given_up = tokio::select! {
         _ = call_tool(&client, "a", 4) => panic!("it was not answered"),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
-use ibeam_core::model::ToolContent;
+use ibeam_core::model::Part;
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ fn tools(names: &[&str]) -> Arc<[Tool]> {
 }
 
 fn text(id: u64, text: &str) -> HostedResult {
-    HostedResult { id, content: vec![ToolContent::Text(text.to_owned())], is_error: false }
+    HostedResult { id, content: vec![Part::Text(text.to_owned())], is_error: false }
 }
 
 /// A room, and a way in that needs no network.

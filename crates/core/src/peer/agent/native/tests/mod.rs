@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use serde_json::value::RawValue;
 
 use super::*;
-use crate::model::{Image, ToolContent};
+use crate::model::{Image, Part};
 
 fn tool(name: &str, schema: &str) -> Tool {
     Tool {
@@ -24,7 +24,7 @@ fn tool(name: &str, schema: &str) -> Tool {
 fn answer(text: &str, is_error: bool) -> ToolResult {
     ToolResult {
         call_id: "call_1".to_owned(),
-        content: vec![ToolContent::Text(text.to_owned())],
+        content: vec![Part::Text(text.to_owned())],
         is_error,
     }
 }
@@ -49,7 +49,7 @@ fn variants(replies: &[Reply]) -> String {
 #[test]
 fn a_tool_by_its_own_name_gets_its_words_back() {
     let mut result = answer("a picture", true);
-    result.content.push(ToolContent::Image(Image {
+    result.content.push(Part::Image(Image {
         source: ImageSource::Inline { mime: "image/png".into(), data: b"png".as_slice().into() },
     }));
     let back = Back::mcp();

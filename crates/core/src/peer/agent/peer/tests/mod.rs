@@ -33,13 +33,14 @@ use crate::{
     codec::connect::{self, Code, ConnectError},
     model::{
         Dialect, FinishReason, Hints, Item, Message, Part, Role, Sampling, TerminalGuard, Tool,
-        ToolCall, ToolChoice, ToolContent, ToolResult, TurnEvent, TurnRequest, Usage, UsageSource,
+        ToolCall, ToolChoice, ToolResult, TurnEvent, TurnRequest, Usage, UsageSource,
         ids::{CallId, SessionId},
     },
+    models::ModelPick,
     peer::agent::{
         HistoryForm, HistorySetting,
         blobs::BlobLimits,
-        request::{Environment, ModelPick, Permissions, Surroundings},
+        request::{Environment, Permissions, Surroundings},
         tools::arguments_map,
     },
     turn::{Command, Settings, Turn, TurnCommand, TurnState},
@@ -358,7 +359,7 @@ fn made(n: u32, name: &str) -> Item {
 fn result(n: u32, text: &str) -> Item {
     Item::ToolResult(ToolResult {
         call_id: id(n).as_str().into(),
-        content: vec![ToolContent::Text(text.into())],
+        content: vec![Part::Text(text.into())],
         is_error: false,
     })
 }

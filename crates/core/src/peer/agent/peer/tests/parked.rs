@@ -177,7 +177,7 @@ fn broken(n: u32, text: &str) -> Item {
 fn picture(n: u32) -> Item {
     let source = ImageSource::Inline { mime: "image/png".into(), data: "png".into() };
     let Item::ToolResult(mut result) = result(n, "seen") else { unreachable!() };
-    result.content.push(ToolContent::Image(Image { source }));
+    result.content.push(Part::Image(Image { source }));
     Item::ToolResult(result)
 }
 

@@ -17,7 +17,7 @@ use super::*;
 use crate::{
     model::{
         Dialect, FinishReason, Hints, Item, Message, Part, Role, Sampling, TerminalGuard, ToolCall,
-        ToolChoice, ToolContent, ToolResult, TurnEvent, Usage, UsageSource,
+        ToolChoice, ToolResult, TurnEvent, Usage, UsageSource,
         ids::{CallId, SessionId},
     },
     peer::child::{ChildStart, Exit, HostedCall, HostedResult, Ready, ToChild},
@@ -62,7 +62,7 @@ fn plan(kept: Option<StoredState>) -> ChildPlan {
 
 /// A conversation that was kept under this name.
 fn kept(name: &str, covers: usize, calls: Vec<ToolCall>) -> StoredState {
-    let checkpoint = super::name::write(name);
+    let checkpoint = super::session_name::write(name);
     StoredState { checkpoint, blobs: Vec::new(), covers, calls, new_setup: false }
 }
 
@@ -193,7 +193,7 @@ impl Bench {
         told.filter(|text| text != "cancel").collect()
     }
 
-    /// The results that were told: their numbers and what was said.
+    /// The results that were sent: their numbers and texts.
     fn results(&self) -> Vec<(u64, String)> {
         let results = self.told().into_iter().filter_map(|message| match message {
             ToChild::Result(result) => Some(result),
@@ -257,8 +257,8 @@ impl Bench {
 
 fn shown(result: &HostedResult) -> String {
     let texts = result.content.iter().map(|part| match part {
-        ToolContent::Text(text) => text.as_str(),
-        ToolContent::Image(_) => "[image]",
+        Part::Text(text) => text.as_str(),
+        Part::Image(_) => "[image]",
     });
     let word = if result.is_error { "error: " } else { "" };
     format!("{word}{}", texts.collect::<Vec<_>>().join("\n"))
@@ -276,7 +276,7 @@ fn made(n: u32, name: &str) -> ToolCall {
 fn result(n: u32, text: &str) -> Item {
     Item::ToolResult(ToolResult {
         call_id: id(n).as_str().into(),
-        content: vec![ToolContent::Text(text.into())],
+        content: vec![Part::Text(text.into())],
         is_error: false,
     })
 }

@@ -83,7 +83,7 @@ impl Check {
                 let results = calls.iter().map(|call| {
                     Item::ToolResult(ToolResult {
                         call_id: call.id.clone(),
-                        content: vec![ToolContent::Text("A".into())],
+                        content: vec![Part::Text("A".into())],
                         is_error: false,
                     })
                 });

@@ -69,7 +69,7 @@ fn lost_conversation_is_rebuilt_once() {
     assert_eq!(bench.failure(), ErrorCode::UpstreamError, "once is enough");
 }
 
-/// A client that tells only what is new relies on the child to know the rest: an answer as if
+/// A client that sends only new messages relies on the child to know the rest: an answer as if
 /// nothing had been said would be worse than none.
 #[test]
 fn lost_conversation_without_history_is_an_error() {

@@ -35,7 +35,7 @@ impl OwnerQueue {
         self.len += 1;
     }
 
-    /// The next ticket of the first owner in turn who may go on, given its quota.
+    /// The next ticket of the first owner in turn whose quota allows another.
     pub(super) fn pop(&mut self, may: impl Fn(SlotOwner, Quota) -> bool) -> Option<Ticket> {
         let (by, order) = (&self.by, &self.order);
         let at = order
@@ -62,8 +62,8 @@ impl OwnerQueue {
         true
     }
 
-    /// Makes room for one more of `owner`: drops the newest ticket of whoever has the
-    /// most, as long as that is someone who is better off even then.
+    /// Makes room for one more of `owner`: drops the newest ticket of the owner that has the
+    /// most, if that owner still has more than `owner` then.
     pub(super) fn shorten(&mut self, owner: SlotOwner) -> Option<Ticket> {
         let own = self.by.get(&owner).map_or(0, |waiting| waiting.tickets.len());
         let (longest, waiting) =

@@ -1,15 +1,17 @@
-//! One process for one turn.
+//! The backend `cli`: one process for each turn, which answers in stream-json.
 
 use std::sync::Arc;
 
 use ibeam_core::{
+    backend::BackendKind,
     error::TurnError,
-    peer::child::{ChildStart, Exit, FromChild, Ready},
+    peer::child::{ChildStart, Exit, FromChild, Ready, Speaker},
+    peer::cli,
 };
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
-    ChildEnd, ChildLink, arguments,
+    ChildDriver, ChildEnd, ChildLink, ChildProtocol, arguments,
     kit::Kit,
     link,
     process::{Over, Process},
@@ -17,13 +19,40 @@ use super::{
     spawn::spawn,
     workspace::Workspace,
 };
-use crate::mcp::host::Room;
+use crate::{auth::Tokens, config::Config, driver::BoxFuture, mcp::host::Room, tasks::Tasks};
 
-/// Starts the process of a turn.
-///
-/// # Errors
-/// It cannot be started, or too many run already.
-pub(super) async fn open(kit: &Arc<Kit>, start: ChildStart) -> Result<ChildLink, TurnError> {
+/// The driver, and the sign-in of the CLI.
+pub(in crate::driver) fn open(
+    config: &Config,
+    simulated: bool,
+    tasks: &Tasks,
+) -> (ChildDriver, Tokens) {
+    ChildDriver::open(config, protocol, simulated, tasks)
+}
+
+pub(super) fn protocol(kit: &Arc<Kit>) -> Box<dyn ChildProtocol> {
+    Box::new(ProcessEach(Arc::clone(kit)))
+}
+
+/// A process for each turn.
+#[derive(Debug)]
+struct ProcessEach(Arc<Kit>);
+
+impl ChildProtocol for ProcessEach {
+    fn kind(&self) -> BackendKind {
+        BackendKind::Cli
+    }
+
+    fn speaker(&self) -> fn() -> Box<dyn Speaker> {
+        || Box::<cli::CliSpeaker>::default()
+    }
+
+    fn open(&self, start: ChildStart) -> BoxFuture<'_, Result<ChildLink, TurnError>> {
+        Box::pin(start_process(&self.0, start))
+    }
+}
+
+async fn start_process(kit: &Arc<Kit>, start: ChildStart) -> Result<ChildLink, TurnError> {
     let program = kit.program().await?;
     let place = kit.place().await?;
     let room = kit.room(&start.tools).await?;

@@ -1,4 +1,4 @@
-//! Processes that serve one turn after another.
+//! The backend `acp`: processes that serve one turn after another.
 //!
 //! Each has a task of its own for as long as it lives. Between turns it lies on a shelf,
 //! from which the next turn takes it: the one that has the turn's conversation open, else
@@ -18,8 +18,10 @@ use std::{
 };
 
 use ibeam_core::{
+    backend::BackendKind,
     error::TurnError,
-    peer::child::{ChildStart, FromChild, Ready},
+    peer::acp,
+    peer::child::{ChildStart, FromChild, Ready, Speaker},
 };
 use parking_lot::Mutex;
 use tokio::{
@@ -29,7 +31,7 @@ use tokio::{
 use tracing::debug;
 
 use super::{
-    ChildEnd, ChildLink, arguments,
+    ChildDriver, ChildEnd, ChildLink, ChildProtocol, arguments,
     kit::{Kit, LOOK_AGAIN, digest},
     link,
     process::{Over, Process},
@@ -37,10 +39,23 @@ use super::{
     spawn::spawn,
     workspace::Workspace,
 };
-use crate::mcp::host::Room;
+use crate::{auth::Tokens, config::Config, driver::BoxFuture, mcp::host::Room, tasks::Tasks};
+
+/// The driver, and the sign-in of the CLI.
+pub(in crate::driver) fn open(
+    config: &Config,
+    simulated: bool,
+    tasks: &Tasks,
+) -> (ChildDriver, Tokens) {
+    ChildDriver::open(config, protocol, simulated, tasks)
+}
+
+pub(super) fn protocol(kit: &Arc<Kit>) -> Box<dyn ChildProtocol> {
+    Box::new(ChildPool { kit: Arc::clone(kit), shelf: Arc::default() })
+}
 
 #[derive(Clone, Debug)]
-pub(super) struct ChildPool {
+struct ChildPool {
     kit: Arc<Kit>,
     shelf: Arc<Shelf>,
 }
@@ -86,16 +101,34 @@ struct PoolJob {
     tools: [u8; 32],
 }
 
-impl ChildPool {
-    pub(super) fn new(kit: &Arc<Kit>) -> Self {
-        Self { kit: Arc::clone(kit), shelf: Arc::default() }
+impl ChildProtocol for ChildPool {
+    fn kind(&self) -> BackendKind {
+        BackendKind::Acp
     }
 
-    /// Gives the turn a process.
-    ///
-    /// # Errors
-    /// None can be started, or too many run already.
-    pub(super) async fn open(&self, start: ChildStart) -> Result<ChildLink, TurnError> {
+    fn speaker(&self) -> fn() -> Box<dyn Speaker> {
+        match self.kit.settings.own_tools {
+            true => || Box::new(acp::AcpSpeaker::new(acp::ToolPolicy { own_tools: true })),
+            false => || Box::<acp::AcpSpeaker>::default(),
+        }
+    }
+
+    fn open(&self, start: ChildStart) -> BoxFuture<'_, Result<ChildLink, TurnError>> {
+        Box::pin(self.serve(start))
+    }
+
+    fn warm_up(&self) {
+        self.keep_ready();
+    }
+
+    #[cfg(test)]
+    fn idle(&self) -> usize {
+        self.shelf.idle.lock().len()
+    }
+}
+
+impl ChildPool {
+    async fn serve(&self, start: ChildStart) -> Result<ChildLink, TurnError> {
         let beside = self.kit.beside(&start);
         let wanted = start.resume.clone().map(|session| {
             let tools = digest(&start.tools);
@@ -105,12 +138,12 @@ impl ChildPool {
             FoundPlace::Idle(idle) => self.assign(idle, start, wanted.as_ref()).await?,
             FoundPlace::Room(place) => self.fresh(place, beside, start).await?,
         };
-        self.warm_up();
+        self.keep_ready();
         Ok(link)
     }
 
     /// Starts as many processes as are to be kept ready, where there is room for them.
-    pub(super) fn warm_up(&self) {
+    fn keep_ready(&self) {
         let beside = self.kit.settings.workspace.clone();
         if self.shelf.ready() >= self.kit.settings.warm || self.kit.tasks.is_stopping() {
             return;
@@ -126,12 +159,6 @@ impl ChildPool {
                 Err(error) => debug!("cannot keep a process ready: {error}"),
             }
         });
-    }
-
-    /// Processes that wait for a turn.
-    #[cfg(test)]
-    pub(super) fn shelved(&self) -> usize {
-        self.shelf.idle.lock().len()
     }
 
     /// A process, or room for a new one.

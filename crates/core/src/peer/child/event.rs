@@ -1,4 +1,4 @@
-//! What a child said, in words that both of its protocols share.
+//! What a child reports, in the terms that both of its protocols share.
 
 use crate::{
     model::{FinishReason, Usage},
@@ -7,11 +7,11 @@ use crate::{
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum ChildEvent {
-    /// The conversation has this name, by which it can be gone on with later.
+    /// The name of the session, by which it can be resumed later.
     Session(String),
     Text(String),
     Thought(String),
-    /// It did something by itself, told in one line. Never a call of the client's tools.
+    /// It did something by itself, described in one line. Never a call of the client's tools.
     Did(String),
     /// It is about to call a tool that is hosted for it; the call itself comes over MCP.
     Announced,

@@ -1,4 +1,5 @@
 use super::*;
+use crate::driver::child::acp::protocol;
 
 /// Tells who it is, then answers each line as if it named a session; ends when told to.
 const SERVER: &str = r#"
@@ -27,7 +28,7 @@ fn resume(session: &str) -> ChildStart {
 
 #[tokio::test]
 async fn a_process_serves_one_turn_after_another() {
-    let bench = bench(ChildKind::Acp, SERVER, |_| {});
+    let bench = bench(protocol, SERVER, |_| {});
     let (mut link, ready) = bench.begin(start()).await;
     assert!(!ready.greeted);
     let args = ask(&mut link, "args").await;
@@ -52,7 +53,7 @@ async fn a_process_serves_one_turn_after_another() {
 
 #[tokio::test]
 async fn other_tools_open_the_conversation_anew() {
-    let bench = bench(ChildKind::Acp, SERVER, |_| {});
+    let bench = bench(protocol, SERVER, |_| {});
     let (mut link, _) = bench.begin(ChildStart { tools: tool(), ..start() }).await;
     ask(&mut link, "one").await;
     release(link).await;
@@ -71,7 +72,7 @@ async fn other_tools_open_the_conversation_anew() {
 /// Only a word brings a process back; one whose turn just left may be in any state.
 #[tokio::test]
 async fn a_process_that_was_left_is_not_used_again() {
-    let bench = bench(ChildKind::Acp, SERVER, |_| {});
+    let bench = bench(protocol, SERVER, |_| {});
     let (mut link, _) = bench.begin(start()).await;
     let pid = ask(&mut link, "who").await;
     drop(link);
@@ -87,12 +88,12 @@ async fn a_process_that_was_left_is_not_used_again() {
 /// The word is all that is sent before the link is dropped, and it counts.
 #[tokio::test]
 async fn a_word_that_was_handed_over_counts() {
-    let bench = bench(ChildKind::Acp, SERVER, |_| {});
+    let bench = bench(protocol, SERVER, |_| {});
     let (mut link, _) = bench.begin(start()).await;
     let pid = ask(&mut link, "who").await;
     assert!(link.tx.hand_over(ToChild::Release));
     drop(link);
-    while bench.driver.pool.shelved() == 0 {
+    while bench.driver.protocol.idle() == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let (mut link, ready) = bench.begin(start()).await;
@@ -102,8 +103,7 @@ async fn a_word_that_was_handed_over_counts() {
 
 #[tokio::test]
 async fn nobody_waits_for_a_turn_for_ever() {
-    let bench =
-        bench(ChildKind::Acp, SERVER, |config| config.agent.idle = Duration::from_millis(50));
+    let bench = bench(protocol, SERVER, |config| config.agent.idle = Duration::from_millis(50));
     let (link, _) = bench.begin(start()).await;
     release(link).await;
     bench.over().await;
@@ -111,11 +111,11 @@ async fn nobody_waits_for_a_turn_for_ever() {
 
 #[tokio::test]
 async fn some_are_kept_ready() {
-    let bench = bench(ChildKind::Acp, SERVER, |config| config.agent.warm = 1);
+    let bench = bench(protocol, SERVER, |config| config.agent.warm = 1);
     bench.driver.warm_up();
     // The first is on its way.
-    bench.driver.pool.warm_up();
-    while bench.driver.pool.shelved() == 0 {
+    bench.driver.protocol.warm_up();
+    while bench.driver.protocol.idle() == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(bench.driver.stats().children, 1);
@@ -123,7 +123,7 @@ async fn some_are_kept_ready() {
     assert!(!ready.greeted && ready.session.is_none());
     ask(&mut link, "one").await;
     // Another one takes its place.
-    while bench.driver.pool.shelved() == 0 {
+    while bench.driver.protocol.idle() == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(bench.driver.stats().children, 2);
@@ -135,7 +135,7 @@ async fn some_are_kept_ready() {
 /// With one process for all, a turn with another folder ends the one that lies there.
 #[tokio::test]
 async fn one_with_another_folder_makes_room() {
-    let bench = bench(ChildKind::Acp, SERVER, |config| config.agent.children = 1);
+    let bench = bench(protocol, SERVER, |config| config.agent.children = 1);
     let (mut link, _) = bench.begin(start()).await;
     let pid = ask(&mut link, "who").await;
     release(link).await;
@@ -150,7 +150,7 @@ async fn one_with_another_folder_makes_room() {
 #[tokio::test]
 async fn one_that_crashed_while_idle_is_replaced() {
     let text = "read line; echo '{\"result\":{\"sessionId\":\"one\"}}'; read line; exit 1";
-    let bench = bench(ChildKind::Acp, text, |_| {});
+    let bench = bench(protocol, text, |_| {});
     let (mut link, _) = bench.begin(start()).await;
     ask(&mut link, "x").await;
     tell(&link, input("now\n")).await;

@@ -1,7 +1,7 @@
-//! What is new in an answer that is told more than once.
+//! What is new in an answer that the child writes more than once.
 //!
 //! With `--stream-partial-output` the child writes each message in small deltas, then all
-//! of it again: before a tool call, and at the end. Only its marks tell these apart. By
+//! of it again: before a tool call, and at the end. Only its marks distinguish these. By
 //! their text a delta and a recap may be the same: the third "no" of "no no no" is no
 //! recap, and what looks like one must not be dropped. So where there are marks, they
 //! alone decide.
@@ -42,14 +42,14 @@ enum Habit {
 pub(super) struct RecapFilter {
     /// Events of this run have marks.
     marked: bool,
-    /// It is told in deltas.
+    /// It comes in deltas.
     deltas: bool,
-    /// Some of this message was told.
+    /// Some of this message was passed on.
     heard: bool,
-    /// Some of this run was told.
+    /// Some of this run was passed on.
     any: bool,
     habit: Habit,
-    /// All that was told. A recap that is longer than a line may be never comes.
+    /// All that was passed on. A recap that is longer than a line may be never comes.
     said: String,
     /// Where the last message that has a text begins in it.
     message: usize,
@@ -58,14 +58,14 @@ pub(super) struct RecapFilter {
 }
 
 impl RecapFilter {
-    /// The part of this text that was not told yet.
-    pub(super) fn hear<'a>(&mut self, text: &'a str, shape: TextMark) -> &'a str {
+    /// The part of this text that was not passed on yet.
+    pub(super) fn pass<'a>(&mut self, text: &'a str, mark: TextMark) -> &'a str {
         if text.is_empty() {
             return "";
         }
-        self.marked |= matches!(shape, TextMark::Delta | TextMark::Flush);
-        self.deltas |= shape == TextMark::Delta;
-        let is_recap = match shape {
+        self.marked |= matches!(mark, TextMark::Delta | TextMark::Flush);
+        self.deltas |= mark == TextMark::Delta;
+        let is_recap = match mark {
             TextMark::Delta | TextMark::Piece => false,
             // Several calls may follow a message, and each have it again before them.
             TextMark::Flush => self.heard || self.deltas,
@@ -74,18 +74,18 @@ impl RecapFilter {
             TextMark::Bare => self.heard || text == self.said || text == self.last_message(),
         };
         let new = match is_recap {
-            _ if !self.marked && shape == TextMark::Bare => self.unmarked(text),
+            _ if !self.marked && mark == TextMark::Bare => self.unmarked(text),
             true => "",
             false => text,
         };
-        if shape == TextMark::Piece {
+        if mark == TextMark::Piece {
             self.habit = Habit::Pieces;
         }
         self.keep(new);
         new
     }
 
-    /// Whether anything was told in this run.
+    /// Whether anything was passed on in this run.
     pub(super) fn any(&self) -> bool {
         self.any
     }
@@ -153,5 +153,5 @@ impl RecapFilter {
 }
 
 #[cfg(test)]
-#[path = "voice_tests.rs"]
+#[path = "recap_tests.rs"]
 mod tests;

@@ -45,7 +45,7 @@ struct ClientInfo {
 
 impl Initialize {
     /// We offer neither files nor a terminal: what the agent does on the machine, it does
-    /// itself, by leave.
+    /// itself, if we permit it.
     pub(super) fn ours() -> Self {
         Self {
             protocol_version: PROTOCOL,
@@ -157,10 +157,6 @@ pub(super) struct Cancel<'a> {
 
 // === answers ===
 
-/// An answer that says nothing.
-#[derive(Debug, Serialize)]
-pub(super) struct Nothing {}
-
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Permission {
     pub(super) outcome: PermissionOutcome,
@@ -173,7 +169,7 @@ pub(super) enum PermissionOutcome {
     Cancelled,
 }
 
-/// There is nobody to answer a question. Builds read the outcome, or only the answers.
+/// No user can answer a question. Builds read the outcome, or only the answers.
 #[derive(Debug, Serialize)]
 pub(super) struct NoAnswer {
     outcome: NoUserOutcome,

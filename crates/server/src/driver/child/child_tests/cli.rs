@@ -4,6 +4,7 @@ use ibeam_core::error::ErrorCode;
 use tokio::time::Instant;
 
 use super::*;
+use crate::driver::child::{acp, cli::protocol};
 
 fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o777
@@ -11,7 +12,7 @@ fn mode(path: &Path) -> u32 {
 
 #[tokio::test]
 async fn a_run_is_carried_both_ways() {
-    let bench = bench(ChildKind::Cli, "cat; echo oh >&2; exit 3", |_| {});
+    let bench = bench(protocol, "cat; echo oh >&2; exit 3", |_| {});
     let (mut link, ready) = bench.begin(start()).await;
     assert!(!ready.greeted && ready.session.is_none() && ready.host.is_none());
     let folder = PathBuf::from(&ready.workspace);
@@ -34,7 +35,7 @@ async fn a_run_is_carried_both_ways() {
 
 #[tokio::test]
 async fn hosted_tools_are_told_to_the_child() {
-    let bench = bench(ChildKind::Cli, "cat .cursor/mcp.json; echo; echo \"$@\"", |_| {});
+    let bench = bench(protocol, "cat .cursor/mcp.json; echo; echo \"$@\"", |_| {});
     let (mut link, ready) = bench.begin(ChildStart { tools: tool(), ..start() }).await;
     let host = ready.host.unwrap();
     let (said, _) = rest(&mut link).await;
@@ -55,10 +56,10 @@ async fn hosted_tools_are_told_to_the_child() {
 #[tokio::test]
 async fn one_that_ignores_its_tools_is_told_of() {
     for (tools, code, want) in [(Arc::default(), 0, false), (tool(), 1, false), (tool(), 0, true)] {
-        let bench = bench(ChildKind::Cli, &format!("exit {code}"), |_| {});
+        let bench = bench(protocol, &format!("exit {code}"), |_| {});
         let (mut link, _) = bench.begin(ChildStart { tools, ..start() }).await;
         rest(&mut link).await;
-        assert_eq!(bench.driver.kit.warned.load(Ordering::Relaxed), want);
+        assert_eq!(bench.driver.cli.kit.warned.load(Ordering::Relaxed), want);
     }
 }
 
@@ -67,7 +68,7 @@ async fn one_that_ignores_its_tools_is_told_of() {
 async fn whoever_leaves_takes_the_whole_tree_along() {
     let text = "trap '' TERM; sleep 1000 & echo $!; setsid sh -c 'trap \"\" TERM; echo $$; \
                 while :; do sleep 1; done' & echo $$; while :; do sleep 1; done";
-    let bench = bench(ChildKind::Cli, text, |_| {});
+    let bench = bench(protocol, text, |_| {});
     let (mut link, _) = bench.begin(start()).await;
     let pids = lines(&mut link, 3).await;
     assert!(pids.lines().all(|pid| !is_dead(pid)), "{pids}");
@@ -83,7 +84,7 @@ async fn whoever_leaves_takes_the_whole_tree_along() {
 #[tokio::test]
 async fn a_child_that_ends_leaves_nobody_behind() {
     let text = "echo $$; setsid sh -c 'echo $$; exec sleep 1000' & sleep 1000 & echo $!; sleep 0.3";
-    let bench = bench(ChildKind::Cli, text, |_| {});
+    let bench = bench(protocol, text, |_| {});
     let (mut link, _) = bench.begin(start()).await;
     let (pids, exit) = rest(&mut link).await;
     assert_eq!(exit.code, Some(0));
@@ -97,7 +98,7 @@ async fn a_child_that_ends_leaves_nobody_behind() {
 
 #[tokio::test]
 async fn a_cancel_ends_a_child_that_listens() {
-    let bench = bench(ChildKind::Cli, "echo $$; cat", |_| {});
+    let bench = bench(protocol, "echo $$; cat", |_| {});
     let (mut link, _) = bench.begin(start()).await;
     let pid = lines(&mut link, 1).await;
     link.tx.cancel();
@@ -109,8 +110,8 @@ async fn a_cancel_ends_a_child_that_listens() {
 /// What waits for its client makes room for who has come, and nobody else does.
 #[tokio::test]
 async fn one_that_only_waits_makes_room() {
-    for kind in [ChildKind::Cli, ChildKind::Acp] {
-        let bench = bench(kind, "cat", |config| config.agent.children = 1);
+    for protocol in [protocol, acp::protocol] {
+        let bench = bench(protocol, "cat", |config| config.agent.children = 1);
         let (parked, _) = bench.begin(start()).await;
         let parked = Arc::new(parking_lot::Mutex::new(Some(parked)));
         let asked = Arc::clone(&parked);
@@ -125,7 +126,7 @@ async fn one_that_only_waits_makes_room() {
 
 #[tokio::test]
 async fn only_so_many_run_at_once() {
-    let bench = bench(ChildKind::Cli, "cat", |config| {
+    let bench = bench(protocol, "cat", |config| {
         config.agent.children = 1;
         config.queue = Duration::from_millis(50);
     });
@@ -155,7 +156,7 @@ fn memory() -> u64 {
 #[tokio::test]
 async fn a_child_that_nobody_reads_stops_writing() {
     const ALL: usize = 100 << 20;
-    let bench = bench(ChildKind::Cli, "head -c 104857600 /dev/zero; echo done >&2", |_| {});
+    let bench = bench(protocol, "head -c 104857600 /dev/zero; echo done >&2", |_| {});
     let before = memory();
     let (mut link, _) = bench.begin(start()).await;
     // Long enough for it to write everything, if anybody took it.
@@ -178,7 +179,7 @@ async fn a_child_that_nobody_reads_stops_writing() {
 
 #[tokio::test]
 async fn a_child_sees_little_of_our_environment() {
-    let bench = bench(ChildKind::Cli, "env", |_| {});
+    let bench = bench(protocol, "env", |_| {});
     let (mut link, _) = bench.begin(start()).await;
     let (said, _) = rest(&mut link).await;
     let said = String::from_utf8(said).unwrap();
@@ -197,7 +198,7 @@ async fn a_child_sees_little_of_our_environment() {
 /// The CLI finds its conversations by the folder they were held in.
 #[tokio::test]
 async fn a_conversation_goes_on_where_it_was_held() {
-    let bench = bench(ChildKind::Cli, "cat >/dev/null", |_| {});
+    let bench = bench(protocol, "cat >/dev/null", |_| {});
     let about = start();
     let (mut link, first) = bench.begin(about.clone()).await;
     tell(&link, ToChild::CloseInput).await;
@@ -214,7 +215,7 @@ async fn a_conversation_goes_on_where_it_was_held() {
 async fn a_user_folder_is_only_given_beside() {
     let user = tempfile::tempdir().unwrap();
     let path = user.path().to_str().unwrap().to_owned();
-    let bench = bench(ChildKind::Cli, "pwd; echo \"$@\"", |_| {});
+    let bench = bench(protocol, "pwd; echo \"$@\"", |_| {});
     let (mut link, ready) =
         bench.begin(ChildStart { workspace: Some(path.clone()), tools: tool(), ..start() }).await;
     let (said, _) = rest(&mut link).await;
@@ -228,7 +229,7 @@ async fn a_user_folder_is_only_given_beside() {
 #[tokio::test]
 async fn a_program_that_is_not_there_is_told() {
     let program = Program::at("/nowhere/cursor-agent");
-    let bench = bench(ChildKind::Cli, "", |config| config.program = Some(program));
+    let bench = bench(protocol, "", |config| config.program = Some(program));
     match bench.open(start()).await {
         Err(LinkError::Fault(error)) => {
             assert_eq!(error.code, ErrorCode::Unavailable);
@@ -242,11 +243,11 @@ async fn a_program_that_is_not_there_is_told() {
 #[tokio::test]
 async fn the_models_are_listed() {
     let text = "test \"$1\" = models && printf 'Available models\\n\\nauto - Auto\\ngpt-5 - GPT-5 (current)\\n'";
-    let bench = bench(ChildKind::Cli, text, |_| {});
+    let bench = bench(protocol, text, |_| {});
     let models = bench.driver.models(SecretString::default()).await.unwrap();
     let ids: Vec<&str> = models.iter().map(|model| model.id.as_str()).collect();
     assert_eq!(ids, ["auto", "gpt-5"]);
-    let broken = super::bench(ChildKind::Cli, "echo no >&2; exit 1", |_| {});
+    let broken = super::bench(protocol, "echo no >&2; exit 1", |_| {});
     let error = broken.driver.models(SecretString::default()).await.unwrap_err();
     assert_eq!(error.code, ErrorCode::UpstreamError);
 }

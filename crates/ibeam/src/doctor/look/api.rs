@@ -5,7 +5,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 use super::{DoctorSubject, network};
 use crate::doctor::{
-    findings::{AgentFindings, CredentialFindings, NoCredential, TokenOrigin},
+    findings::{ApiFindings, CredentialFindings, NoCredential, TokenOrigin},
     report::Check,
 };
 use ibeam_server::{
@@ -20,7 +20,7 @@ pub(super) async fn look(
     subject: &DoctorSubject<'_>,
     here: Option<&Here>,
     tasks: &Tasks,
-) -> AgentFindings {
+) -> ApiFindings {
     (subject.progress)(Check::Credential);
     let credential = credential(subject, here);
     let network = match subject.offline {
@@ -30,11 +30,11 @@ pub(super) async fn look(
             Some(network::look(subject.config, tasks).await)
         }
     };
-    AgentFindings { credential, network }
+    ApiFindings { credential, network }
 }
 
 /// Whether there is any use in asking: somebody answers, and we have what to sign with.
-pub(super) fn is_open(agent: &AgentFindings) -> bool {
+pub(super) fn is_open(agent: &ApiFindings) -> bool {
     let answers = agent.network.as_ref().is_some_and(|way| matches!(way.answer, Some(Ok(_))));
     let theirs = agent.network.as_ref().and_then(|way| way.answer.clone()?.ok().flatten());
     let now = theirs.map_or_else(clock::unix_seconds, |clock| clock.theirs);

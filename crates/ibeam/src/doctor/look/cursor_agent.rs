@@ -1,26 +1,21 @@
 //! Cursor's CLI: whether it is there, starts, and has somebody signed in.
 
-use ibeam_core::{backend::BackendKind, peer::cli::listing};
+use ibeam_core::peer::cli::listing;
 
 use super::clients::said;
-use crate::doctor::findings::{BackendFailure, ChildFindings};
+use crate::doctor::findings::{BackendFailure, CursorAgentFindings};
 use ibeam_server::{
-    app::child_config,
     config::{Backend, Config},
-    driver::child::{ChildDriver, ChildKind, likely},
+    driver::child::{CursorCli, likely},
     tasks::Tasks,
 };
 
-pub(super) async fn look(config: &Config, offline: bool, tasks: &Tasks) -> ChildFindings {
+pub(super) async fn look(config: &Config, offline: bool, tasks: &Tasks) -> CursorAgentFindings {
     let simulated = matches!(config.backend, Backend::Sim { .. });
-    let (kind, backend) = match config.backend_kind() {
-        BackendKind::Acp => (ChildKind::Acp, BackendKind::Acp),
-        BackendKind::Agent | BackendKind::Cli => (ChildKind::Cli, BackendKind::Cli),
-    };
-    let driver = ChildDriver::new(child_config(config, kind, simulated), tasks);
-    let program = driver.program().await.map(|program| program.path);
-    let mut child = ChildFindings {
-        kind: backend.name(),
+    let cli = CursorCli::of(config, simulated, tasks);
+    let program = cli.program().await.map(|program| program.path);
+    let mut child = CursorAgentFindings {
+        backend: config.backend_kind().name(),
         simulated,
         version: None,
         account: None,
@@ -43,10 +38,17 @@ pub(super) async fn look(config: &Config, offline: bool, tasks: &Tasks) -> Child
         });
     }
     if child.program.is_ok() && !offline {
-        let account = driver.gate().account().await;
+        let account = cli.account().await;
         child.account = Some(
             account.map_err(|error| BackendFailure { code: error.code, what: error.to_string() }),
         );
     }
     child
+}
+
+/// Whether there is any use in asking: it runs, and is signed in.
+pub(super) fn is_open(program: &CursorAgentFindings) -> bool {
+    program.program.is_ok()
+        && !matches!(program.version, Some(Err(_)))
+        && !matches!(program.account, Some(Err(_)))
 }

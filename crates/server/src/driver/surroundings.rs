@@ -11,8 +11,6 @@ use ibeam_core::{
 };
 use parking_lot::Mutex;
 
-use crate::config::Config;
-
 /// From this many entries on, those that are no longer in use are removed.
 const TIDY_AT: usize = 64;
 
@@ -37,17 +35,9 @@ struct SurroundingsKey {
 }
 
 impl SurroundingsCache {
-    pub(super) fn new(config: &Config, environment: Environment) -> Self {
-        Self {
-            environment,
-            permissions: Permissions {
-                web_search: config.allow.web_search,
-                web_fetch: config.allow.web_fetch,
-            },
-            native: config.tools.native,
-            models: Arc::default(),
-            made: Mutex::default(),
-        }
+    pub(super) fn new(environment: Environment, permissions: Permissions, native: bool) -> Self {
+        let models = Arc::default();
+        Self { environment, permissions, native, models, made: Mutex::default() }
     }
 
     pub(super) fn models(&self) -> Arc<ModelMemory> {
