@@ -1,12 +1,13 @@
 //! The command line. One file per command; here is what they share.
 //!
-//! Data goes to stdout, words to stderr.
+//! Data goes to stdout, messages to stderr.
 
 mod audit;
 mod browser;
 mod children;
 mod completions;
 mod config;
+mod consent;
 mod doctor;
 mod found;
 mod keys;
@@ -45,6 +46,8 @@ use ibeam_core::{
     error::{ErrorCode, TurnError},
     redact,
 };
+
+use serde::Serialize;
 
 use self::options::{Global, Listening, Loaded, UpstreamOptions};
 use crate::{
@@ -196,6 +199,15 @@ impl Refusal {
         refusal
     }
 
+    /// The error of a command that cannot use its settings.
+    fn invalid(problems: &[Problem]) -> Self {
+        let line = match problems.len() {
+            1 => "1 setting is invalid".to_owned(),
+            n => format!("{n} settings are invalid"),
+        };
+        Self::settings(&line, problems).hint("`ibeam config show` prints every setting")
+    }
+
     fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
@@ -253,7 +265,7 @@ fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Resul
     let future: Pin<Box<dyn Future<Output = anyhow::Result<T>> + '_>> = Box::pin(future);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(future);
-    // Whatever still runs has been told to stop and was waited for.
+    // What still runs was asked to stop and waited for.
     runtime.shutdown_background();
     result
 }
@@ -293,6 +305,10 @@ fn not_signed_in(here: &Here, refused: &[RefusedCredential]) -> Refusal {
         .hint("or sign in to Cursor's CLI, if you have it: `ibeam login --backend cli`")
         .hint("or set CURSOR_ACCESS_TOKEN or CURSOR_API_KEY")
         .hint("or try everything without an account: `ibeam up --sim`")
+}
+
+fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
+    print(&serde_json::to_string_pretty(value)?)
 }
 
 /// Writes a line of data to stdout. A closed pipe is not an error.

@@ -190,7 +190,7 @@ keys! {
     ClockTurn "clocks.turn" [millis("CURSOR_REQUEST_TIMEOUT_MS")] = "30m",
         "how long a whole turn may take";
     ClockCancelGrace "clocks.cancel_grace" [] = "2s",
-        "how long a turn goes on after its client disconnected, so that a retry can attach";
+        "how long a turn continues after its client disconnected, so that a retry can attach";
     ClockClientStall "clocks.client_stall" [] = "60s",
         "a client that reads less than 16 KiB in this time while data is waiting is disconnected";
     ClockHeaderGrace "clocks.header_grace" [] = "10s",

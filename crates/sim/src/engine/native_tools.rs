@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     assistant::intent::Intent,
+    behaviour::AllowHeader,
     scenario::{EncodedArm, Quirk},
 };
 
@@ -55,11 +56,13 @@ impl SimRun {
             model_call_id,
         };
         self.io.update(Update::ToolCallStarted(started)).await?;
+        self.list_native_call().await?;
         let (answer, text) = match intent {
             Intent::Edit { path, old, new } => self.edit_natively(&id, path, old, new).await?,
             _ => (self.run_natively(intent, &id).await?, None),
         };
         self.last_result.clone_from(&answer.text);
+        self.count_step();
         let tool_call = call_update(intent, &id, Some(&answer), text).unwrap_or_default();
         let refused = match answer.outcome {
             ExecOutcome::Rejected | ExecOutcome::Thrown => true,
@@ -81,9 +84,14 @@ impl SimRun {
     }
 
     fn native_allowed(&self, name: &str) -> bool {
-        self.headers.allowed_tools.as_deref().filter(|list| !list.is_empty()).is_none_or(|list| {
-            list.split(',').any(|allowed| [name, field_of(name)].contains(&allowed.trim()))
-        })
+        let strict = self.behaviour().tools_allow_header == AllowHeader::Strict;
+        if strict && self.headers.tools_unlisted() {
+            return true;
+        }
+        let named = |allowed: &str| allowed == allowed_name(name) || (!strict && allowed == name);
+        let list = self.headers.allowed_tools.as_deref();
+        list.filter(|list| strict || !list.is_empty())
+            .is_none_or(|list| list.split(',').any(|allowed| named(allowed.trim())))
     }
 
     async fn run_natively(&mut self, intent: &Intent, id: &str) -> RunResult<ExecAnswer> {
@@ -122,6 +130,20 @@ impl SimRun {
     }
 }
 
+/// A tool's name in the header with the allowed tools.
+fn allowed_name(name: &str) -> &str {
+    match name {
+        "run_terminal_cmd" => "shell_tool_call",
+        "read_file" => "read_tool_call",
+        "search_replace" | "write" => "edit_tool_call",
+        "grep" => "grep_tool_call",
+        "glob_file_search" => "glob_tool_call",
+        "list_dir" => "ls_tool_call",
+        "mcp_web_fetch" => "web_fetch_tool_call",
+        other => other,
+    }
+}
+
 /// The model's name for the tool.
 fn name_of(intent: &Intent) -> Option<&'static str> {
     Some(match intent {
@@ -135,20 +157,6 @@ fn name_of(intent: &Intent) -> Option<&'static str> {
         Intent::Fetch(_) => "mcp_web_fetch",
         Intent::Named { .. } => return None,
     })
-}
-
-/// A native tool as newer builds of clients name it in the list of allowed tools.
-fn field_of(name: &str) -> &str {
-    match name {
-        "run_terminal_cmd" => "shell_tool_call",
-        "read_file" => "read_tool_call",
-        "write" | "search_replace" => "edit_tool_call",
-        "list_dir" => "ls_tool_call",
-        "glob_file_search" => "glob_tool_call",
-        "grep" => "grep_tool_call",
-        "mcp_web_fetch" => "fetch_tool_call",
-        other => other,
-    }
 }
 
 /// The exec for an intent that takes one exec.
