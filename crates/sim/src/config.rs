@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::{
+    behaviour::BehaviourChanges,
     record::FrameRecorder,
     scenario::{Chaos, Quirks, Scenario},
 };
@@ -19,6 +20,8 @@ pub struct SimConfig {
     pub sign_in: SimSignIn,
     /// Switches for every run.
     pub quirks: Quirks,
+    /// Switches for every run; they win over those of the scenario.
+    pub behaviour: BehaviourChanges,
     /// How long the server is silent before it sends a heartbeat.
     pub heartbeat: Duration,
     /// A client that sends nothing for this long is dropped.
@@ -35,8 +38,6 @@ pub struct SimConfig {
     pub http2: SimHttp2,
     /// `http2_config` in the answer of `GetServerConfig` (0 to 4).
     pub http2_config: i32,
-    /// Client versions before this date are refused as outdated (`2025.06.01`).
-    pub version_floor: String,
     /// The time from the start of a run to the model's first word. The real service takes
     /// seconds, and again after a resume.
     pub bootstrap: Duration,
@@ -114,6 +115,7 @@ impl Default for SimConfig {
             scenario: Scenario::builtin(),
             sign_in: SimSignIn::default(),
             quirks: Quirks::default(),
+            behaviour: BehaviourChanges::default(),
             heartbeat: Duration::from_secs(10),
             client_silence: Duration::from_secs(45),
             keep_blobs: false,
@@ -122,7 +124,6 @@ impl Default for SimConfig {
             max_concurrent_streams: 200,
             http2: SimHttp2::Served,
             http2_config: 0,
-            version_floor: "2025.06.01".to_owned(),
             bootstrap: Duration::ZERO,
             pace: Duration::from_millis(2),
             frames_per_chunk: 1,
@@ -140,6 +141,12 @@ impl SimConfig {
     #[must_use]
     pub fn scenario(scenario: Scenario) -> Self {
         Self { scenario, ..Self::default() }
+    }
+}
+
+impl From<BehaviourChanges> for SimConfig {
+    fn from(behaviour: BehaviourChanges) -> Self {
+        Self { behaviour, ..Self::default() }
     }
 }
 

@@ -7,12 +7,14 @@
 //! `wire` is the service: connections, sign-in, routes. Each run is in `engine`, over the `stream`
 //! that carries it, with its input in `prompt` and the model's decisions in `assistant`. Scenario
 //! files, with faults and quirks, are in `scenario`, and `record` has what tests read afterwards.
+//! Where generations of the service differ, [`Behaviour`] has a switch for each fact.
 //! [`cursor_agent`] is a stand-in for Cursor's CLI on the same engine, without the wire.
 //!
 //! *Invariant:* nothing here reads the wall clock or draws random numbers; time is tokio's, so that
 //! tests can pause it, and ids are derived from what the client sent.
 
 mod assistant;
+mod behaviour;
 mod blobs;
 mod config;
 pub mod cursor_agent;
@@ -26,9 +28,10 @@ mod stream;
 mod wire;
 
 pub use crate::{
+    behaviour::{Behaviour, BehaviourChanges, BehaviourError, Preset, SwitchRow},
     config::{SimConfig, SimHttp2, SimSignIn},
     protobuf::SchemaError,
-    record::{Direction, FrameRecord, FrameRecorder, RunReport, Stats},
+    record::{Direction, FrameRecord, FrameRecorder, PromptEntry, PromptReport, RunReport, Stats},
     scenario::{
         AbortStep, Blob, BlobRef, Chaos, ChaosEffect, ErrorSpec, ExecStep, MessageArm, Quirk,
         Quirks, RawFrame, Refuse, ResetCode, Say, Scenario, ScenarioError, ScenarioRule,

@@ -136,11 +136,11 @@ export function simToken() {
   return execFileSync(binary(), ["sim", "--token"], { encoding: "utf8" }).trim();
 }
 
-/** `ibeam sim`: the simulator alone. */
-export async function sim() {
+/** `ibeam sim`: the simulator alone, with these flags. */
+export async function sim(...flags) {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
-  const child = await start(binary(), ["sim", "--port", String(port)], {}, async () => {
+  const child = await start(binary(), ["sim", "--port", String(port), ...flags], {}, async () => {
     // Any answer will do: a port that listens.
     await fetch(url);
     return true;

@@ -8,6 +8,7 @@ use std::{
 
 use clap::Args;
 use ibeam_core::backend::{self, Needs};
+use ibeam_sim::{BehaviourChanges, BehaviourError};
 
 use super::{Refusal, USAGE, say};
 use crate::telemetry;
@@ -73,6 +74,10 @@ pub(super) struct UpstreamOptions {
     /// Make the simulator keep blobs from one stream to the next
     #[arg(long, requires = "sim")]
     keep_blobs: bool,
+    /// Set a switch of the simulator, such as `preset=autumn`; may be repeated
+    /// (`ibeam sim --list-switches`)
+    #[arg(long, value_name = "NAME=VALUE", requires = "sim", value_parser = simulator_switch)]
+    switch: Vec<String>,
     #[arg(long, value_name = "NAME", help = backend_help())]
     pub(super) backend: Option<String>,
     /// A folder that `cursor-agent` may use besides its own empty one
@@ -87,6 +92,11 @@ pub(super) struct UpstreamOptions {
     /// Also trust the certificate authorities in this PEM file
     #[arg(long, value_name = "FILE")]
     ca_file: Option<String>,
+}
+
+/// Checks a switch of the simulator, and keeps it as text.
+pub(super) fn simulator_switch(text: &str) -> Result<String, BehaviourError> {
+    text.parse::<BehaviourChanges>().map(|_| text.to_owned())
 }
 
 /// Options of the commands that listen.
@@ -168,8 +178,8 @@ impl Global {
         Ok(loaded)
     }
 
-    /// The settings of a command that answers and ends. What goes wrong is said once, as
-    /// its error; only who asks for a log gets one.
+    /// The settings of a command that answers and ends. What goes wrong is reported once, as
+    /// its error, and logged only if a log was asked for.
     pub(super) fn load_quietly(
         &self,
         flags: RawConfig,
@@ -202,12 +212,7 @@ impl Global {
         }
         let resolution = self.resolve(upstream.raw().or(flags));
         if !resolution.problems.is_empty() {
-            let line = match resolution.problems.len() {
-                1 => "1 setting is invalid".to_owned(),
-                n => format!("{n} settings are invalid"),
-            };
-            let refusal = Refusal::settings(&line, &resolution.problems);
-            return Err(refusal.hint("`ibeam config show` prints every setting").into());
+            return Err(Refusal::invalid(&resolution.problems).into());
         }
         let mut config = resolution.config;
         if upstream.sim {
@@ -216,6 +221,7 @@ impl Global {
                 bootstrap: upstream.bootstrap.unwrap_or_default(),
                 native_tools: upstream.native_tools,
                 keep_blobs: upstream.keep_blobs,
+                switches: upstream.switch.clone(),
             };
         }
         let (key_from, log_asked) = (resolution.api_key_origin, resolution.log_asked);

@@ -5,12 +5,14 @@ use std::{net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::Context as _;
 use clap::Args;
-use ibeam_sim::Sim;
+use ibeam_sim::{Behaviour, Preset, Sim};
 
-use super::{Global, INTERRUPTED, Refusal, UpstreamOptions, block_on, print, say};
+use super::{
+    Global, INTERRUPTED, Refusal, UpstreamOptions, block_on, options::simulator_switch, print, say,
+};
 use ibeam_server::{
     clock,
-    config::{self, Simulator},
+    config::{self, Simulator, SimulatorError},
     net::tls,
     server::listen,
     shutdown::{Shutdown, Signals},
@@ -21,6 +23,8 @@ use ibeam_server::{
 Examples:
   ibeam sim --port 9100
   curl http://127.0.0.1:9100/sim/stats          what it saw so far, as JSON
+  curl http://127.0.0.1:9100/sim/prompts        what its models know
+  ibeam sim --switch preset=autumn --switch tools.mode=direct
   CURSOR_API_URL=http://127.0.0.1:9100 CURSOR_ACCESS_TOKEN=\"$(ibeam sim --token)\" ibeam up
   ibeam sim --port 9100 --tls-cert cert.pem --tls-key key.pem --scenario turns.toml")]
 pub(super) struct SimCommand {
@@ -60,15 +64,37 @@ pub(super) struct SimCommand {
     /// How long issued access tokens are valid, such as `10m`
     #[arg(long, value_name = "TIME", value_parser = config::duration)]
     token_lifetime: Option<Duration>,
+    /// Set a switch of the service's behaviour, or `preset=autumn`; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = simulator_switch)]
+    switch: Vec<String>,
+    /// Print all switches with their values and meanings, and exit
+    #[arg(long)]
+    list_switches: bool,
     /// Print the access token that the simulator accepts, and exit
     #[arg(long)]
     token: bool,
+}
+
+/// The table of all switches.
+fn switches() -> String {
+    let mut text = format!("The default preset is {}.\n", Preset::default());
+    for row in Behaviour::table() {
+        text.push_str(&format!(
+            "\n{}: {}\n  values: {}\n  autumn: {}, summer: {}\n",
+            row.name, row.meaning, row.values, row.autumn, row.summer
+        ));
+    }
+    text
 }
 
 impl SimCommand {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
         if self.token {
             print(Sim::TOKEN)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        if self.list_switches {
+            print(switches().trim_end())?;
             return Ok(ExitCode::SUCCESS);
         }
         global.load(ibeam_server::config::RawConfig::default(), &UpstreamOptions::default())?;
@@ -88,9 +114,15 @@ impl SimCommand {
             bootstrap: self.bootstrap.unwrap_or_default(),
             native_tools: self.native_tools,
             keep_blobs: self.keep_blobs,
+            switches: self.switch.clone(),
         };
-        let config = simulator.config(self.scenario.as_deref());
-        let mut config = config.context("cannot use the scenario")?;
+        let mut config = match simulator.config(self.scenario.as_deref()) {
+            Ok(config) => config,
+            Err(SimulatorError::Scenario(error)) => {
+                return Err(error).context("cannot use the scenario");
+            }
+            Err(error) => return Err(error.into()),
+        };
         config.epoch = clock::unix_seconds();
         config.sign_in.any_token = self.any_token;
         config.sign_in.token_lifetime = self.token_lifetime;

@@ -27,6 +27,7 @@ use std::{
 use ibeam_core::{
     backend::{BackendKind, Needs},
     models::UnknownName,
+    peer::agent::HistorySetting,
     retry::Backoff,
 };
 use secrecy::{ExposeSecret as _, SecretString};
@@ -127,6 +128,8 @@ pub struct UpstreamConfig {
     pub ca_file: Option<PathBuf>,
     /// The request context goes with the first message, unasked.
     pub inline_context: bool,
+    /// How a history reaches the model.
+    pub history: HistorySetting,
 }
 
 /// An address or a socket that clients connect to.

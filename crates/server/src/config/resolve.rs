@@ -11,6 +11,7 @@ use std::{
 
 use ibeam_core::{
     models::UnknownName,
+    peer::agent::HistorySetting,
     retry::{Backoff, MAX_RUNS},
 };
 use secrecy::SecretString;
@@ -123,6 +124,7 @@ impl Resolver<'_> {
                 transport: self.transport(),
                 ca_file: self.path(SettingKey::CaFile),
                 inline_context: self.switch(SettingKey::InlineContext),
+                history: self.history(),
             },
             log: self.log(),
             models: ModelsConfig {
@@ -322,6 +324,16 @@ impl Resolver<'_> {
             "h2" | "http2" => Ok(Transport::H2),
             "h1" | "http1" => Ok(Transport::H1),
             _ => Err("must be `auto`, `h2` or `h1`".to_owned()),
+        })
+        .unwrap_or_default()
+    }
+
+    fn history(&mut self) -> HistorySetting {
+        self.value(SettingKey::History, |text| {
+            HistorySetting::from_name(text).ok_or_else(|| {
+                "must be `auto`, `resume-roots`, `user-roots`, `transcript` or `rules-roots`"
+                    .to_owned()
+            })
         })
         .unwrap_or_default()
     }

@@ -6,13 +6,13 @@ use std::{path::Path, time::Duration};
 #[cfg(feature = "sim")]
 pub use ibeam_sim::Sim;
 #[cfg(feature = "sim")]
-use ibeam_sim::{Quirk, Scenario, ScenarioError, SimConfig};
+use ibeam_sim::{BehaviourChanges, BehaviourError, Quirk, Scenario, ScenarioError, SimConfig};
 
 #[cfg(not(feature = "sim"))]
 pub use self::absent::NoSim as Sim;
 
 /// Given by flags only: these are for trying things out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Simulator {
     /// How long a run takes before the model speaks.
     pub bootstrap: Duration,
@@ -20,6 +20,8 @@ pub struct Simulator {
     pub native_tools: bool,
     /// Blobs are remembered from one stream to the next.
     pub keep_blobs: bool,
+    /// Switches of its behaviour, as `NAME=VALUE`.
+    pub switches: Vec<String>,
 }
 
 /// Why the simulator does not start.
@@ -29,6 +31,9 @@ pub enum SimulatorError {
     #[cfg(feature = "sim")]
     #[error("cannot use the scenario")]
     Scenario(#[from] ScenarioError),
+    #[cfg(feature = "sim")]
+    #[error("cannot use the simulator's switches")]
+    Switch(#[from] BehaviourError),
     #[error("this build has no simulator: `ibeam-server` needs its feature `sim`")]
     NotBuilt,
 }
@@ -55,11 +60,16 @@ impl Simulator {
     /// The simulator's own settings, for this scenario or the built-in assistant.
     ///
     /// # Errors
-    /// The scenario cannot be used.
+    /// The scenario or a switch cannot be used.
     #[cfg(feature = "sim")]
-    pub fn config(&self, scenario: Option<&Path>) -> Result<SimConfig, ScenarioError> {
+    pub fn config(&self, scenario: Option<&Path>) -> Result<SimConfig, SimulatorError> {
         let scenario = scenario.map_or_else(|| Ok(Scenario::builtin()), Scenario::from_path)?;
+        let mut behaviour = BehaviourChanges::default();
+        for switch in &self.switches {
+            behaviour.extend(switch.parse()?);
+        }
         Ok(SimConfig {
+            behaviour,
             bootstrap: self.bootstrap,
             keep_blobs: self.keep_blobs,
             quirks: self.native_tools.then_some(Quirk::NativeToolsFirst).into_iter().collect(),

@@ -72,6 +72,7 @@ impl AgentConfig {
                     total_bytes: config.limits.blob_bytes,
                 },
                 inline_context: config.upstream.inline_context,
+                history: config.upstream.history,
                 environment: environment(),
                 permissions: Permissions {
                     web_search: config.allow.web_search,

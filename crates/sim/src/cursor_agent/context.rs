@@ -20,6 +20,7 @@ use super::{
     turn::{FakeTurn, FakeTurnEvent, FakeTurnRequest, PromptImage},
 };
 use crate::{
+    behaviour::{Behaviour, BehaviourChanges, Preset},
     config::SimConfig,
     engine::SimState,
     scenario::{Quirk, Quirks, Scenario},
@@ -34,6 +35,8 @@ const RULES_CAP: usize = 256 * 1024;
 pub(super) struct FakeAgent {
     pub(super) switches: FakeSwitches,
     pub(super) home: StateDir,
+    /// The switches about the CLI.
+    pub(super) behaviour: Behaviour,
     sim: Arc<SimState>,
     scenario: String,
     born: Instant,
@@ -44,10 +47,16 @@ impl FakeAgent {
     /// The folder cannot be used, or the scenario cannot be read; as text.
     pub(super) fn new(switches: FakeSwitches, home: PathBuf) -> Result<Self, String> {
         let home = StateDir::open(home).map_err(|error| error.to_string())?;
-        let scenario = match &switches.scenario {
+        let mut scenario = match &switches.scenario {
             Some(file) => Scenario::from_path(file).map_err(|error| error.to_string())?,
             None => Scenario::builtin(),
         };
+        let behaviour = Behaviour::with([&scenario.behaviour, &switches.behaviour]);
+        // The rest is about the wire between the CLI and the service, which is not here.
+        scenario.behaviour = Preset::Summer.into();
+        for rule in &mut scenario.rules {
+            rule.behaviour = BehaviourChanges::default();
+        }
         let name = switches.scenario.as_ref().map(|file| file.display().to_string());
         // Leaves out what only shows on the wire, and accepts the CLI's ids.
         let mut quirks: Quirks =
@@ -66,7 +75,7 @@ impl FakeAgent {
         };
         config.pace = switches.slow().unwrap_or(config.pace);
         let (sim, born) = (Arc::new(SimState::new(config)), Instant::now());
-        Ok(Self { switches, home, sim, scenario: name.unwrap_or_default(), born })
+        Ok(Self { switches, home, behaviour, sim, scenario: name.unwrap_or_default(), born })
     }
 
     /// Milliseconds since 1970 by the simulator's clock.

@@ -15,6 +15,7 @@
 //! |---|---|---|
 //! | `scenario=FILE` | plays this scenario | |
 //! | `home=DIR` | the folder, in place of the variable | |
+//! | `set:NAME=VALUE` | a switch of the simulator; those that begin with `cli.` or `acp.` are about the CLI | |
 //! | `slow:100ms` | waits after each piece of text | |
 //! | `not-logged-in` | not signed in | §9.5 |
 //! | `usage-limit` | the plan is used up | §9.5 |
@@ -213,7 +214,8 @@ async fn serve(fake: FakeAgent, args: &CliArgs, lines: OutputLines) -> Result<()
 
 /// `mcp list` and `mcp list-tools NAME`.
 async fn servers(fake: &FakeAgent, args: &CliArgs) -> Result<String, AgentStop> {
-    let known = mcp::from_workspace(&workspace(args)?)?;
+    let folder = workspace(args)?;
+    let known = mcp::from_workspace(&folder)?;
     let mut words = args.words.iter().map(String::as_str);
     match (words.next(), words.next()) {
         (Some("list") | None, _) => {
@@ -228,7 +230,12 @@ async fn servers(fake: &FakeAgent, args: &CliArgs) -> Result<String, AgentStop> 
             let offers = open.iter().flat_map(|(_, offers)| offers);
             Ok(offers.map(|offer| format!("{}\n", offer.name)).collect())
         }
-        (Some("enable" | "login"), Some(name)) => Ok(format!("{name}: enabled\n")),
+        (Some("enable" | "login"), Some(name)) => {
+            let chosen = known.iter().filter(|server| server.name() == name);
+            let keys = chosen.map(|server| server.approval_key(&folder)).collect();
+            fake.home.approve(keys).map_err(|error| error.to_string())?;
+            Ok(format!("{name}: enabled\n"))
+        }
         _ => Err("error: unknown command".to_owned().into()),
     }
 }
@@ -249,6 +256,14 @@ fn workspace(args: &CliArgs) -> Result<PathBuf, String> {
 #[cfg(unix)]
 fn apply_process_switches(fake: &FakeAgent) -> Result<impl Sized + use<>, String> {
     use tokio::signal::unix::{SignalKind, signal};
+    if fake.behaviour.cli_worker_stdout {
+        // A worker in the same process group, with our stdout.
+        std::process::Command::new("sleep")
+            .arg("30")
+            .stdin(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("sleep: {error}"))?;
+    }
     if fake.switches.has(&FakeSwitch::Zombie) {
         // In its own session, and with our stdout and stderr.
         std::process::Command::new("setsid")

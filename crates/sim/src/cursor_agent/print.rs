@@ -1,6 +1,6 @@
 //! `--print`: one prompt, one answer, as text, as JSON, or streamed as lines of JSON (§9.4).
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use ibeam_proto::agent::TurnEndedUpdate;
 use serde_json::{Value, json};
@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use super::{
     args::{CliArgs, PrintFormat},
     context::{FakeAgent, UserInput},
-    mcp, messages,
+    mcp::{self, McpServerConfig},
+    messages,
     output::{OutputHalt, OutputLines},
     permissions::CliPermissions,
     state_dir::StoredChat,
@@ -17,7 +18,7 @@ use super::{
     toolbox::FakeTools,
     turn::FakeTurnEvent,
 };
-use crate::models;
+use crate::{behaviour::ResumeUnknown, models};
 
 /// Why there is no answer.
 #[derive(Debug)]
@@ -60,9 +61,9 @@ pub(super) async fn print(
         ..FakeTools::default()
     };
     let mut notes = Vec::new();
-    // Servers that were not approved are not loaded.
-    if args.approve_mcps {
-        let (open, failed) = fake.connect(&mcp::from_workspace(&workspace)?).await;
+    let servers = approved_servers(fake, args, &workspace)?;
+    if !servers.is_empty() {
+        let (open, failed) = fake.connect(&servers).await;
         tools.add_servers(open);
         notes = failed;
     }
@@ -99,6 +100,24 @@ pub(super) async fn print(
     fake.home.keep(&log.into_chat()).map_err(|error| AgentStop::Words(error.to_string()))
 }
 
+/// The servers of the workspace that are loaded. Those that were not approved are not, and no
+/// error says so.
+fn approved_servers(
+    fake: &FakeAgent,
+    args: &CliArgs,
+    workspace: &Path,
+) -> Result<Vec<McpServerConfig>, String> {
+    let mut servers = mcp::from_workspace(workspace)?;
+    if args.approve_mcps {
+        let keys = servers.iter().map(|server| server.approval_key(workspace)).collect();
+        fake.home.approve(keys).map_err(|error| error.to_string())?;
+    } else if fake.behaviour.cli_mcp_approval {
+        let approved = fake.home.approved();
+        servers.retain(|server| approved.contains(&server.approval_key(workspace)));
+    }
+    Ok(servers)
+}
+
 /// The conversation to resume, or a new one.
 fn chat(fake: &FakeAgent, args: &CliArgs, cwd: &str) -> Result<StoredChat, String> {
     match &args.resume {
@@ -110,8 +129,14 @@ fn chat(fake: &FakeAgent, args: &CliArgs, cwd: &str) -> Result<StoredChat, Strin
                 None => fake.home.newest(),
             };
             let here = |chat: &StoredChat| chat.cwd.is_empty() || chat.cwd == cwd;
-            let name = id.as_deref().unwrap_or("(newest)");
-            chat.filter(here).ok_or_else(|| messages::lost_chat(name))
+            match (chat.filter(here), id, fake.behaviour.cli_resume_unknown) {
+                (Some(chat), _, _) => Ok(chat),
+                // Silently an empty chat under that id.
+                (None, Some(id), ResumeUnknown::EmptyChat) => {
+                    Ok(StoredChat { id: id.clone(), ..StoredChat::default() })
+                }
+                (None, _, _) => Err(messages::lost_chat(id.as_deref().unwrap_or("(newest)"))),
+            }
         }
         None => {
             let id = fake.home.new_id().map_err(|error| error.to_string())?;
@@ -301,3 +326,7 @@ impl<'a> Printer<'a> {
 fn message(role: &str, text: &str) -> Value {
     json!({ "role": role, "content": [{ "type": "text", "text": text }] })
 }
+
+#[cfg(test)]
+#[path = "print_tests.rs"]
+mod tests;

@@ -131,6 +131,22 @@ impl StateDir {
         ids.iter().filter_map(|id| self.chat(id)).collect()
     }
 
+    /// Approves MCP servers, by their keys.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(super) fn approve(&self, keys: Vec<String>) -> io::Result<()> {
+        let mut all = self.approved();
+        all.extend(keys.into_iter().filter(|key| !all.contains(key)).collect::<Vec<_>>());
+        self.put(&self.folder.join("mcp-approvals.json"), &serde_json::to_vec(&all)?)
+    }
+
+    /// The keys of approved MCP servers.
+    pub(super) fn approved(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.folder.join("mcp-approvals.json"));
+        text.ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+    }
+
     pub(super) fn signed_in(&self) -> bool {
         !self.folder.join("signed-out").exists()
     }

@@ -2,6 +2,8 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use crate::behaviour::BehaviourChanges;
+
 /// One switch, named as in the table of the module above.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FakeSwitch {
@@ -40,6 +42,8 @@ pub(super) struct FakeSwitches {
     pub(super) scenario: Option<PathBuf>,
     /// The folder for its state; overrides `IBEAM_FAKE_AGENT_HOME`.
     pub(super) home: Option<PathBuf>,
+    /// Switches of the simulator; they override those of the scenario.
+    pub(super) behaviour: BehaviourChanges,
 }
 
 impl FakeSwitches {
@@ -61,6 +65,11 @@ impl FakeSwitches {
                 switches.scenario = Some(PathBuf::from(file));
             } else if let Some(folder) = word.strip_prefix("home=") {
                 switches.home = Some(PathBuf::from(folder));
+            } else if let Some(change) = word.strip_prefix("set:") {
+                let change = change.parse::<BehaviourChanges>();
+                switches
+                    .behaviour
+                    .extend(change.map_err(|error| format!("IBEAM_FAKE_AGENT: {error}"))?);
             } else if !word.is_empty() {
                 let bad = || format!("IBEAM_FAKE_AGENT: unknown switch `{word}`");
                 switches.list.push(switch(word).ok_or_else(bad)?);

@@ -155,9 +155,9 @@ impl ToolActivity {
     }
 }
 
-type Parts = (&'static str, Value, Option<Value>);
+type ToolCallParts = (&'static str, Value, Option<Value>);
 
-fn mcp(call: McpToolCall) -> Parts {
+fn mcp(call: McpToolCall) -> ToolCallParts {
     let args = call.args.unwrap_or_default();
     let inner: Map<String, Value> = args
         .args
@@ -202,7 +202,7 @@ fn content(success: &McpSuccess) -> Vec<Value> {
         .collect()
 }
 
-fn shell(call: ShellToolCall) -> Parts {
+fn shell(call: ShellToolCall) -> ToolCallParts {
     use shell_result::Result as Arm;
     let args = call.args.unwrap_or_default();
     let args_json = json!({
@@ -229,7 +229,7 @@ fn shell(call: ShellToolCall) -> Parts {
     ("shellToolCall", args_json, result)
 }
 
-fn read(call: ReadToolCall) -> Parts {
+fn read(call: ReadToolCall) -> ToolCallParts {
     let args = call.args.unwrap_or_default();
     let result = call.result.and_then(|result| result.result).map(|result| match result {
         read_tool_result::Result::Success(done) => {
@@ -250,7 +250,7 @@ fn read(call: ReadToolCall) -> Parts {
     ("readToolCall", json!({ "path": args.path }), result)
 }
 
-fn edit(call: EditToolCall) -> Parts {
+fn edit(call: EditToolCall) -> ToolCallParts {
     let args = call.args.unwrap_or_default();
     let args_json = json!({ "path": args.path, "streamContent": args.stream_content });
     let result = call.result.and_then(|result| result.result).map(|result| match result {
@@ -267,7 +267,7 @@ fn edit(call: EditToolCall) -> Parts {
     ("editToolCall", args_json, result)
 }
 
-fn ls(call: LsToolCall) -> Parts {
+fn ls(call: LsToolCall) -> ToolCallParts {
     let args = call.args.unwrap_or_default();
     let args_json = json!({ "path": args.path, "ignore": args.ignore });
     let result = call.result.and_then(|result| result.result).map(|result| match result {
@@ -290,7 +290,7 @@ fn tree(node: &LsDirectoryTreeNode) -> Value {
     json!({ "absPath": node.abs_path, "childrenDirs": [], "childrenFiles": files })
 }
 
-fn glob(call: GlobToolCall) -> Parts {
+fn glob(call: GlobToolCall) -> ToolCallParts {
     let args = call.args.unwrap_or_default();
     let args_json =
         json!({ "globPattern": args.glob_pattern, "targetDirectory": args.target_directory });
@@ -303,7 +303,7 @@ fn glob(call: GlobToolCall) -> Parts {
     ("globToolCall", args_json, result)
 }
 
-fn grep(call: GrepToolCall) -> Parts {
+fn grep(call: GrepToolCall) -> ToolCallParts {
     let args = call.args.unwrap_or_default();
     let args_json = json!({ "pattern": args.pattern, "path": args.path, "glob": args.glob });
     let result = call.result.and_then(|result| result.result).map(|result| match result {
@@ -315,7 +315,7 @@ fn grep(call: GrepToolCall) -> Parts {
     ("grepToolCall", args_json, result)
 }
 
-fn fetch(call: FetchToolCall) -> Parts {
+fn fetch(call: FetchToolCall) -> ToolCallParts {
     let args = call.args.unwrap_or_default();
     let args_json = json!({ "url": args.url, "toolCallId": args.tool_call_id });
     let result = call.result.and_then(|result| result.result).map(|result| match result {

@@ -8,9 +8,9 @@ use ibeam_core::codec::connect::Code;
 use ibeam_proto::Wire as _;
 use ibeam_proto::agent::{
     AgentConversationTurnStructure, AssistantMessage, ConversationStateStructure, ConversationStep,
-    ConversationTokenDetails, ConversationTurnStructure, GetBlobArgs, KvServerMessage,
-    PreFetchedBlob, SetBlobArgs, UserMessage, agent_server_message::Message as ToClient,
-    conversation_step, conversation_turn_structure, kv_server_message::Message as KvAsk,
+    ConversationTokenDetails, ConversationTurnStructure, GetBlobArgs, KvServerMessage, SetBlobArgs,
+    UserMessage, agent_server_message::Message as ToClient, conversation_step,
+    conversation_turn_structure, kv_server_message::Message as KvAsk,
 };
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ use super::{
 use crate::{
     blobs::{BlobId, id_of},
     models::{self, SimModel},
-    prompt::{image_blobs, validate},
+    prompt::server_entries,
     record::add,
     scenario::Quirk,
 };
@@ -31,38 +31,16 @@ use crate::{
 const FETCH_BATCH: usize = 64;
 
 impl SimRun {
-    /// Fetches all blobs that the state references, and reads the history from them.
-    pub(crate) async fn gather(&mut self, pushed: Vec<PreFetchedBlob>) -> RunResult {
-        let mut blobs = HashMap::new();
-        for blob in pushed {
-            let id = id_of(&blob.value);
-            if id[..] == blob.id[..] {
-                blobs.insert(id, blob.value);
-            } else {
-                self.io.violation("pre-fetched blob under a wrong id");
-            }
-        }
-        self.check_account()?;
-        self.fetch(self.prompt.roots(), &mut blobs).await?;
-        self.fetch(self.prompt.nested(&blobs), &mut blobs).await?;
-        // Images of earlier turns are referenced by their messages.
-        let past = self.prompt.past_messages(&blobs);
-        let images = past.iter().flat_map(|user| image_blobs(Some(user))).collect();
-        self.fetch(images, &mut blobs).await?;
-        for user in &past {
-            self.check_images(Some(user))?;
-        }
-        let call_ids = self.prompt.read_history(&blobs);
-        let any_id = self.has(Quirk::AnyCallIdOk);
-        if !any_id && call_ids.iter().any(|id| !validate::good_call_id(id)) {
-            // Row 15: no detail, no hint.
-            return Err(fail(Code::ResourceExhausted, "Error"));
-        }
-        Ok(())
-    }
-
-    async fn fetch(&mut self, ids: Vec<Bytes>, blobs: &mut HashMap<BlobId, Bytes>) -> RunResult {
-        let missing = || fail(Code::Internal, "Blob not found");
+    pub(super) async fn fetch(
+        &mut self,
+        ids: Vec<Bytes>,
+        blobs: &mut HashMap<BlobId, Bytes>,
+    ) -> RunResult {
+        let text = match self.behaviour().roots_fetch {
+            true => "Conversation data missing: a blob cannot be restored",
+            false => "Blob not found",
+        };
+        let missing = || fail(Code::Internal, text);
         let kept = self.sim().config.keep_blobs;
         let mut wanted = Vec::new();
         for id in ids {
@@ -78,7 +56,8 @@ impl SimRun {
                 None => wanted.push(id),
             }
         }
-        for batch in wanted.chunks(FETCH_BATCH) {
+        let batch = if self.behaviour().roots_fetch { wanted.len().max(1) } else { FETCH_BATCH };
+        for batch in wanted.chunks(batch) {
             let mut keys = Vec::with_capacity(batch.len());
             for id in batch {
                 keys.push(self.ask_blob(id).await?);
@@ -198,23 +177,13 @@ impl SimRun {
         }
     }
 
-    /// Sends the newest state of the conversation. Earlier user entries of the root list are
-    /// blank, as in the real service: clients must not build prompts from it. Their text is in
-    /// the turns, one for each, so that a run from this state has everything.
+    /// Sends the newest state of the conversation.
     pub(crate) async fn checkpoint(&mut self) -> RunResult {
-        let blank = Bytes::from(message_json("user", "").to_string());
-        let mut root = Vec::new();
-        let entries = self.prompt.state.root_prompt_messages_json.clone();
-        for (id, role) in entries.into_iter().zip(self.prompt.root_roles.clone()) {
-            if role == "user" {
-                root.extend(self.store_all(vec![blank.clone()]).await?);
-            } else {
-                root.push(id);
-            }
-        }
+        let mut root = self.earlier_entries().await?;
         let (mut turns, last) = self.past_turns().await?;
+        let request_id = Some(self.headers.request_id.clone());
         let mut turn = AgentConversationTurnStructure {
-            request_id: Some(self.headers.request_id.clone()),
+            request_id: request_id.clone(),
             ..AgentConversationTurnStructure::default()
         };
         if self.prompt.user_message.is_none()
@@ -222,7 +191,10 @@ impl SimRun {
         {
             // This run continues the turn of an earlier one.
             turns.pop();
-            turn = last;
+            turn = AgentConversationTurnStructure {
+                request_id: last.request_id.clone().or(request_id),
+                ..last
+            };
         }
         if let Some((message, wire)) = self.store_user().await? {
             root.push(message);
@@ -243,12 +215,14 @@ impl SimRun {
         };
         turns.extend(self.store_all(vec![turn.to_wire()]).await?);
         let used = self.context_tokens();
+        let max_tokens = models::family(&self.prompt.model).map_or(200_000, SimModel::context);
         let state = ConversationStateStructure {
             root_prompt_messages_json: root,
             turns,
             token_details: Some(ConversationTokenDetails {
                 used_tokens: u32::try_from(used).unwrap_or(u32::MAX),
-                max_tokens: models::family(&self.prompt.model).map_or(200_000, SimModel::context),
+                max_tokens,
+                breakdown: self.behaviour().roots_fetch.then(|| self.token_breakdown(max_tokens)),
                 ..ConversationTokenDetails::default()
             }),
             mode: Some(self.prompt.mode),
@@ -260,12 +234,57 @@ impl SimRun {
         self.io.emit(ToClient::ConversationCheckpointUpdate(state)).await
     }
 
+    /// The root entries before this run.
+    async fn earlier_entries(&mut self) -> RunResult<Vec<Bytes>> {
+        let entries = self.prompt.state.root_prompt_messages_json.clone();
+        if self.behaviour().roots_fetch {
+            return self.entries_with_own(entries).await;
+        }
+        // Earlier user entries are blank, as the service once had them: clients must not build
+        // prompts from them. Their text is in the turns, one for each.
+        let blank = Bytes::from(message_json("user", "").to_string());
+        let mut root = Vec::new();
+        for (id, role) in entries.into_iter().zip(self.prompt.root_roles.clone()) {
+            if role == "user" {
+                root.extend(self.store_all(vec![blank.clone()]).await?);
+            } else {
+                root.push(id);
+            }
+        }
+        Ok(root)
+    }
+
+    /// The entries with those that the service writes at the beginning.
+    async fn entries_with_own(&mut self, mut entries: Vec<Bytes>) -> RunResult<Vec<Bytes>> {
+        if !self.behaviour().roots_uma_slot0
+            || (self.prompt.resume && self.behaviour().roots_resume_verbatim)
+        {
+            return Ok(entries);
+        }
+        let mut own = vec![server_entries::system_entry()];
+        let has_system = self.prompt.root_roles.first().is_some_and(|role| role == "system");
+        let mut replaced = usize::from(has_system);
+        if self.prompt.context_shown {
+            let namespaces = self.prompt.namespaces();
+            let text = server_entries::context_text(&self.prompt.rules, &namespaces);
+            own.push(message_json("user", &text).to_string().into());
+            replaced += usize::from(self.prompt.server_context);
+        }
+        let own = self.store_all(own).await?;
+        entries.splice(..replaced.min(entries.len()), own);
+        Ok(entries)
+    }
+
     /// The turns before this run, one for each user entry, and the last one decoded.
     async fn past_turns(
         &mut self,
     ) -> RunResult<(Vec<Bytes>, Option<AgentConversationTurnStructure>)> {
         let mut turns = self.prompt.state.turns.clone();
         let mut last = self.prompt.last_turn.clone();
+        if self.behaviour().roots_fetch {
+            // Nothing reads their contents.
+            return Ok((turns, last));
+        }
         let texts: Vec<String> = self.prompt.user_texts.iter().skip(turns.len()).cloned().collect();
         for text in texts {
             let user = UserMessage { text, mode: 1, ..UserMessage::default() };
@@ -291,7 +310,7 @@ impl SimRun {
     }
 
     /// Fails when the state is a checkpoint of another account.
-    fn check_account(&self) -> RunResult {
+    pub(super) fn check_account(&self) -> RunResult {
         let theirs = |turn| self.sim().conversations.foreign(turn, self.headers.account);
         if self.prompt.state.turns.last().is_some_and(theirs) {
             return Err(fail(Code::Internal, "Blob not found"));

@@ -9,7 +9,7 @@ use ibeam_proto::{
         AgentClientMessage, ExecClientControlMessage, ExecClientMessage, InteractionResponse,
         KvClientMessage, agent_client_message::Message as FromClient, conversation_action,
         exec_client_control_message::Message as Control_, exec_client_message::Message as Reply,
-        kv_client_message::Message as KvReply,
+        kv_client_message::Message as KvReply, shell_stream,
     },
     fields::CLIENT_MESSAGE,
 };
@@ -28,6 +28,8 @@ use crate::{
 /// The arms of KV messages, the same in both directions.
 pub(crate) const KV_GET: u32 = 2;
 pub(crate) const KV_SET: u32 = 3;
+/// The arm of a shell whose output is streamed.
+const SHELL_STREAM: u32 = 14;
 /// `AgentClientMessage.interaction_response`.
 const RESPONSE: u32 = 6;
 /// `InteractionResponse.id`; every other field is an arm.
@@ -35,6 +37,14 @@ const RESPONSE_ID: u32 = 1;
 
 pub(crate) fn is_store(key: QuestionKey, field: u32) -> bool {
     matches!(key, QuestionKey::Kv(_)) && field == KV_SET
+}
+
+/// Whether this is the end of a shell's stream.
+fn is_exit(reply: &Reply) -> bool {
+    matches!(
+        reply,
+        Reply::ShellStream(stream) if matches!(stream.event, Some(shell_stream::Event::Exit(_)))
+    )
 }
 
 impl RunIo {
@@ -131,8 +141,23 @@ impl RunIo {
             Reply::ShellStream(stream) if stream.event.is_none() => {
                 return note("shell stream without an event".to_owned());
             }
-            reply if !asked.answer.take(reply) => return,
-            _ => {}
+            reply => {
+                let must_close = asked.field == SHELL_STREAM && self.behaviour.shell_close_required;
+                let ended = match (must_close, reply) {
+                    // The result repeats what the stream has shown.
+                    (true, Reply::ShellResult(_)) if asked.shell.complete => true,
+                    _ => asked.answer.take(reply),
+                };
+                if must_close {
+                    asked.shell.complete |= ended;
+                    asked.shell.result_missing = ended && is_exit(reply);
+                    if !asked.shell.is_over() {
+                        return;
+                    }
+                } else if !ended {
+                    return;
+                }
+            }
         }
         let answer = Box::new(asked.answer.clone());
         self.close(key, ClientAnswer::Exec(answer));
@@ -143,9 +168,7 @@ impl RunIo {
         match message.message {
             Some(Control_::StreamClose(close)) => {
                 add(&counters.exec_closes);
-                if self.open.contains_key(&QuestionKey::Exec(close.id)) {
-                    self.violation("exec closed without a result");
-                }
+                self.on_exec_close(QuestionKey::Exec(close.id));
             }
             Some(Control_::Throw(throw)) => {
                 add(&counters.exec_throws);
@@ -155,6 +178,20 @@ impl RunIo {
             }
             Some(Control_::Heartbeat(_)) | None => {}
         }
+    }
+
+    fn on_exec_close(&mut self, key: QuestionKey) {
+        let must_close = self.behaviour.shell_close_required;
+        let Some(asked) = self.open.get_mut(&key) else { return };
+        if must_close && asked.shell.complete {
+            asked.shell.closed = true;
+            if asked.shell.is_over() {
+                let answer = Box::new(asked.answer.clone());
+                self.close(key, ClientAnswer::Exec(answer));
+            }
+            return;
+        }
+        self.violation("exec closed without a result");
     }
 
     fn on_blob_answer(&mut self, message: KvClientMessage) -> RunResult {

@@ -34,21 +34,38 @@ struct MemoryEntries {
     bound_order: VecDeque<Bytes>,
 }
 
+/// Which rule a run plays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RuleChoice {
+    Rule(usize),
+    /// None matches, so the built-in assistant answers.
+    Builtin,
+    /// That depends on the history, which was not read yet.
+    Undecided,
+}
+
 impl ConversationMemory {
     pub(crate) fn new(rules: usize) -> Self {
         Self(Mutex::new(MemoryEntries { hits: vec![0; rules], ..MemoryEntries::default() }))
     }
 
     /// The first rule that matches and has uses left; the use is counted.
-    pub(crate) fn choose(&self, rules: &[ScenarioRule], facts: &RunFacts<'_>) -> Option<usize> {
+    pub(crate) fn choose(&self, rules: &[ScenarioRule], facts: &RunFacts<'_>) -> RuleChoice {
         let mut state = self.0.lock();
-        let at = rules.iter().zip(&state.hits).position(|(rule, hits)| {
-            rule.times.is_none_or(|times| *hits < times) && rule.when.fits(facts)
-        })?;
-        if let Some(hits) = state.hits.get_mut(at) {
-            *hits += 1;
+        for (at, (rule, hits)) in rules.iter().zip(&mut state.hits).enumerate() {
+            if rule.times.is_some_and(|times| *hits >= times) {
+                continue;
+            }
+            match rule.when.fits(facts) {
+                Some(false) => {}
+                Some(true) => {
+                    *hits += 1;
+                    return RuleChoice::Rule(at);
+                }
+                None => return RuleChoice::Undecided,
+            }
         }
-        Some(at)
+        RuleChoice::Builtin
     }
 
     /// How often each rule was used, to be carried over to the next process.

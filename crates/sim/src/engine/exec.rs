@@ -41,7 +41,8 @@ pub(crate) enum ExecOutcome {
 }
 
 /// `AgentServerMessage { exec_server_message { id, arm, exec_id } }`.
-pub(crate) fn request(id: u32, exec_id: &str, arm: &EncodedArm) -> Bytes {
+/// `extra`: with the newest fields.
+pub(crate) fn request(id: u32, exec_id: &str, arm: &EncodedArm, extra: bool) -> Bytes {
     let mut exec = BytesMut::with_capacity(arm.payload.len() + exec_id.len() + 16);
     if id != 0 {
         put_varint_field(&mut exec, 1, u64::from(id));
@@ -49,6 +50,11 @@ pub(crate) fn request(id: u32, exec_id: &str, arm: &EncodedArm) -> Bytes {
     put_bytes_field(&mut exec, arm.field, &arm.payload);
     if !exec_id.is_empty() {
         put_bytes_field(&mut exec, 15, exec_id.as_bytes());
+    }
+    if extra {
+        // accept_hook_additional_contexts and machine_id
+        put_varint_field(&mut exec, 55, 1);
+        put_bytes_field(&mut exec, 57, b"simulated-machine");
     }
     wrap(2, &exec)
 }

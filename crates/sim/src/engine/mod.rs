@@ -2,6 +2,8 @@
 //! [`SimRun`] is a run; it plays a script or the assistant's turn over a [`RunIo`].
 
 mod assistant_turn;
+mod call_batch;
+mod catalogue;
 mod checkpoint;
 mod client_messages;
 mod conversations;
@@ -9,10 +11,14 @@ mod exec;
 mod fault_injection;
 mod native_tools;
 mod player;
+mod prologue;
+mod refusals;
 mod resume;
+mod rule_choice;
 mod run;
 mod run_io;
 mod tool_calls;
+mod usage;
 
 use std::sync::{Arc, atomic::AtomicU64};
 
@@ -20,10 +26,13 @@ use tokio_util::task::TaskTracker;
 
 use self::conversations::ConversationMemory;
 pub(crate) use self::{
+    prologue::agent_urls,
+    refusals::{region, too_many_computers},
     run::{RunHeaders, SimRun},
     run_io::{RunIo, RunStop},
 };
 use crate::{
+    behaviour::Behaviour,
     blobs::BlobCache,
     config::SimConfig,
     record::{Records, SimCounters},
@@ -33,6 +42,8 @@ use crate::{
 /// What all runs of a simulator share.
 #[derive(Debug)]
 pub(crate) struct SimState {
+    /// The behaviour of every run, without what scenario rules change.
+    pub(crate) behaviour: Arc<Behaviour>,
     pub(crate) config: SimConfig,
     pub(crate) records: Arc<Records>,
     pub(crate) blobs: BlobCache,
@@ -47,6 +58,7 @@ pub(crate) struct SimState {
 impl SimState {
     pub(crate) fn new(config: SimConfig) -> Self {
         Self {
+            behaviour: Arc::new(Behaviour::with([&config.scenario.behaviour, &config.behaviour])),
             conversations: ConversationMemory::new(config.scenario.rules.len()),
             config,
             records: Arc::default(),
@@ -55,6 +67,13 @@ impl SimState {
             born: tokio::time::Instant::now(),
             tasks: TaskTracker::new(),
         }
+    }
+
+    /// Milliseconds since 1970 by the simulator's clock.
+    pub(crate) fn now_ms(&self) -> i64 {
+        let passed = i64::try_from(self.born.elapsed().as_millis()).unwrap_or(i64::MAX);
+        let epoch = i64::try_from(self.config.epoch).unwrap_or(i64::MAX);
+        epoch.saturating_mul(1000).saturating_add(passed)
     }
 
     /// The quirks of every run.

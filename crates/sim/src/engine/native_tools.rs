@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     assistant::intent::Intent,
+    behaviour::AllowHeader,
     scenario::{EncodedArm, Quirk},
 };
 
@@ -55,11 +56,13 @@ impl SimRun {
             model_call_id,
         };
         self.io.update(Update::ToolCallStarted(started)).await?;
+        self.list_native_call().await?;
         let (answer, text) = match intent {
             Intent::Edit { path, old, new } => self.edit_natively(&id, path, old, new).await?,
             _ => (self.run_natively(intent, &id).await?, None),
         };
         self.last_result.clone_from(&answer.text);
+        self.count_step();
         let tool_call = call_update(intent, &id, Some(&answer), text).unwrap_or_default();
         let refused = match answer.outcome {
             ExecOutcome::Rejected | ExecOutcome::Thrown => true,
@@ -81,10 +84,14 @@ impl SimRun {
     }
 
     fn native_allowed(&self, name: &str) -> bool {
-        self.headers
-            .allowed_tools
-            .as_deref()
-            .is_none_or(|list| list.split(',').any(|allowed| allowed.trim() == name))
+        let strict = self.behaviour().tools_allow_header == AllowHeader::Strict;
+        if strict && self.headers.tools_unlisted() {
+            return true;
+        }
+        let named = |allowed: &str| allowed == allowed_name(name) || (!strict && allowed == name);
+        let list = self.headers.allowed_tools.as_deref();
+        list.filter(|list| strict || !list.is_empty())
+            .is_none_or(|list| list.split(',').any(|allowed| named(allowed.trim())))
     }
 
     async fn run_natively(&mut self, intent: &Intent, id: &str) -> RunResult<ExecAnswer> {
@@ -120,6 +127,20 @@ impl SimRun {
         let text = answer.text.replace(old, new);
         let answer = self.exec_natively(write(path, &text, id)).await?;
         Ok((answer, Some(text)))
+    }
+}
+
+/// A tool's name in the header with the allowed tools.
+fn allowed_name(name: &str) -> &str {
+    match name {
+        "run_terminal_cmd" => "shell_tool_call",
+        "read_file" => "read_tool_call",
+        "search_replace" | "write" => "edit_tool_call",
+        "grep" => "grep_tool_call",
+        "glob_file_search" => "glob_tool_call",
+        "list_dir" => "ls_tool_call",
+        "mcp_web_fetch" => "web_fetch_tool_call",
+        other => other,
     }
 }
 

@@ -5,14 +5,14 @@ use std::time::Duration;
 use ibeam_core::codec::connect::{self, Code};
 use ibeam_proto::Wire as _;
 use ibeam_proto::agent::{
-    AgentServerMessage, ExecServerAbort, ExecServerControlMessage, InteractionUpdate, McpArgs,
-    StepCompletedUpdate, StepStartedUpdate, TextDeltaUpdate, ThinkingCompletedUpdate,
-    ThinkingDeltaUpdate, TokenDeltaUpdate, agent_server_message::Message as ToClient,
-    exec_server_control_message, interaction_update::Message as Update,
+    AgentServerMessage, InteractionUpdate, StepCompletedUpdate, StepStartedUpdate, TextDeltaUpdate,
+    ThinkingCompletedUpdate, ThinkingDeltaUpdate, TokenDeltaUpdate,
+    agent_server_message::Message as ToClient, interaction_update::Message as Update,
 };
 
 use super::{
-    exec::{self, ExecAnswer},
+    call_batch::broken,
+    exec,
     resume::{self, ResumePoint},
     run::SimRun,
     run_io::{ClientAnswer, QuestionKey, RunResult, RunStop, fail},
@@ -21,13 +21,8 @@ use crate::{
     blobs::id_of,
     protobuf::unhex,
     record::add,
-    scenario::{Blob, BlobRef, EncodedArm, ExecStep, Quirk, Say, ScenarioStep, message_bytes},
+    scenario::{Blob, BlobRef, EncodedArm, Quirk, Say, ScenarioStep, message_bytes},
 };
-
-/// Characters by which the assistant's arguments grow.
-const PIECE: usize = 12;
-/// The arm of client tools.
-const MCP: u32 = 11;
 
 impl SimRun {
     /// Plays the script of the chosen rule, or the assistant's turn; on a resume, from where it
@@ -63,7 +58,7 @@ impl SimRun {
         Ok(())
     }
 
-    async fn step(&mut self, step: ScenarioStep) -> RunResult {
+    pub(crate) async fn step(&mut self, step: ScenarioStep) -> RunResult {
         match step {
             ScenarioStep::Text(say) => self.say(Speech::Text, &say).await,
             ScenarioStep::Thinking(say) => self.say(Speech::Thinking, &say).await,
@@ -78,7 +73,7 @@ impl SimRun {
             ScenarioStep::Execs(execs) => self.execs(&execs).await,
             ScenarioStep::Batch(steps) => self.in_batch(steps).await,
             ScenarioStep::Abort(abort) => {
-                let key = self.start_exec(&abort.exec).await?.key;
+                let key = self.start_exec(&abort.exec).await?;
                 self.io.sleep(Duration::from_millis(abort.after_ms)).await?;
                 self.abort(key).await
             }
@@ -289,112 +284,7 @@ impl SimRun {
         }
     }
 
-    // === execs and queries ===
-
-    /// Starts all, then waits for all. The results are joined.
-    async fn execs(&mut self, execs: &[ExecStep]) -> RunResult {
-        let mut started = Vec::with_capacity(execs.len());
-        for exec in execs {
-            let running = self.start_exec(exec).await?;
-            if exec.forget {
-                self.io.flush().await?;
-            } else {
-                started.push(running);
-            }
-        }
-        if let Some(batch) = &mut self.batch {
-            batch.extend(started);
-            return self.io.flush().await;
-        }
-        self.settle(started, 1).await.map(drop)
-    }
-
-    /// Plays steps, then waits for all their execs.
-    async fn in_batch(&mut self, steps: Vec<ScenarioStep>) -> RunResult {
-        self.batch = Some(Vec::new());
-        for step in steps {
-            Box::pin(self.step(step)).await?;
-        }
-        let started = self.batch.take().unwrap_or_default();
-        self.settle(started, 1).await.map(drop)
-    }
-
-    /// Waits until all of these are answered, and records the answers. One that was aborted
-    /// meanwhile has none. `steps` is how many steps of the script are done with that.
-    async fn settle(
-        &mut self,
-        started: Vec<RunningExec>,
-        steps: usize,
-    ) -> RunResult<Vec<ExecAnswer>> {
-        let keys: Vec<_> = started.iter().map(|running| running.key).collect();
-        self.io.answered(&keys).await?;
-        let mut answers = Vec::with_capacity(started.len());
-        let mut calls = Vec::with_capacity(started.len());
-        for running in started {
-            let Some(ClientAnswer::Exec(answer)) = self.io.take_answer(running.key) else {
-                continue;
-            };
-            calls.extend(running.mcp.map(|args| (args, answer.clone())));
-            answers.push(*answer);
-        }
-        let texts: Vec<_> = answers.iter().map(|answer| answer.text.as_str()).collect();
-        self.last_result = texts.join("\n");
-        // From here on, a turn that is interrupted does not call these again.
-        self.at_step += steps;
-        Box::pin(self.announce_ends(calls)).await?;
-        if self.has(Quirk::ReaskContext) {
-            Box::pin(self.ask_context()).await?;
-        }
-        Ok(answers)
-    }
-
-    async fn start_exec(&mut self, exec: &ExecStep) -> RunResult<RunningExec> {
-        let mut arm = exec.arm().map_err(|e| broken(&e))?;
-        let mut mcp = None;
-        if arm.field == MCP {
-            let mut args = McpArgs::from_wire(arm.payload.clone()).unwrap_or_default();
-            self.complete(&mut args);
-            arm.payload = args.to_wire();
-            mcp = Some(args);
-        }
-        self.start_arm(arm, mcp, exec).await
-    }
-
-    async fn start_arm(
-        &mut self,
-        arm: EncodedArm,
-        mcp: Option<McpArgs>,
-        exec: &ExecStep,
-    ) -> RunResult<RunningExec> {
-        let announce = exec.announce.unwrap_or(true);
-        if let (Some(args), true) = (&mcp, announce) {
-            Box::pin(self.announce_begin(args, exec.partial)).await?;
-        }
-        let id = exec.id.unwrap_or(self.io.next_exec);
-        self.io.next_exec = self.io.next_exec.max(id) + 1;
-        let exec_id = exec.exec_id.clone().unwrap_or_else(|| self.exec_id(id));
-        let key = self.io.ask_exec(id, &exec_id, &arm).await?;
-        Ok(RunningExec { key, mcp: mcp.filter(|_| announce) })
-    }
-
-    /// Calls client tools in parallel and waits for all.
-    pub(crate) async fn call_all(&mut self, calls: Vec<McpArgs>) -> RunResult<Vec<ExecAnswer>> {
-        let exec = ExecStep { partial: Some(PIECE), ..ExecStep::default() };
-        let mut started = Vec::with_capacity(calls.len());
-        for args in calls {
-            let arm = EncodedArm { field: MCP, payload: args.to_wire() };
-            started.push(self.start_arm(arm, Some(args), &exec).await?);
-        }
-        self.settle(started, 0).await
-    }
-
-    async fn abort(&mut self, key: QuestionKey) -> RunResult {
-        let QuestionKey::Exec(id) = key else { return Ok(()) };
-        self.io.forget(key);
-        let abort = exec_server_control_message::Message::Abort(ExecServerAbort { id });
-        let message = ExecServerControlMessage { message: Some(abort) };
-        self.io.emit(ToClient::ExecServerControlMessage(message)).await
-    }
+    // === queries ===
 
     async fn query(&mut self, arm: &EncodedArm) -> RunResult {
         let id = self.io.next_query;
@@ -408,14 +298,6 @@ impl SimRun {
         }
         Ok(())
     }
-}
-
-/// An exec that runs at the client.
-#[derive(Debug)]
-pub(crate) struct RunningExec {
-    pub(crate) key: QuestionKey,
-    /// For the updates around a client tool.
-    pub(crate) mcp: Option<McpArgs>,
 }
 
 /// What kind of text is streamed.
@@ -435,9 +317,4 @@ impl Speech {
             }),
         }
     }
-}
-
-/// The error for a step that does not encode, although the scenario was checked.
-fn broken(error: &crate::scenario::StepError) -> RunStop {
-    fail(Code::Internal, &error.to_string())
 }

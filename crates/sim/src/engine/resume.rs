@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::run::SimRun;
 use crate::{
     blobs::{BlobId, id_of},
-    prompt::HistoryMessage,
+    prompt::{CalledNames, HistoryMessage},
     record::add,
     scenario::{ExecStep, ScenarioStep},
 };
@@ -95,7 +95,7 @@ impl SimRun {
             }
         }
         let state = self.prompt.state.clone();
-        let asked_before = self.prompt.user_message.is_none();
+        let asked_before = !self.prompt.asks_anew();
         self.log.states.clear();
         self.log
             .states
@@ -127,7 +127,7 @@ impl SimRun {
     /// from a checkpoint, and from the turn itself.
     pub(crate) fn results(&self) -> Vec<HistoryMessage> {
         let mut results = Vec::new();
-        if self.prompt.user_message.is_none() {
+        if !self.prompt.asks_anew() {
             let history = self.prompt.history.iter().rev();
             results.extend(
                 history
@@ -137,7 +137,9 @@ impl SimRun {
             );
             results.reverse();
         }
-        let said = self.log.messages.iter().flat_map(HistoryMessage::all);
+        let names = CalledNames::new(&self.log.messages);
+        let said =
+            self.log.messages.iter().flat_map(|message| HistoryMessage::all(message, &names));
         results.extend(said.filter(HistoryMessage::is_result));
         results
     }
@@ -145,8 +147,7 @@ impl SimRun {
     /// Whether the model has already answered in a resumed turn.
     pub(crate) fn answered_already(&self) -> bool {
         let last = self.prompt.history.last();
-        self.prompt.user_message.is_none()
-            && last.is_some_and(|said| said.role == "assistant" && !said.calls)
+        !self.prompt.asks_anew() && last.is_some_and(|said| said.role == "assistant" && !said.calls)
     }
 }
 

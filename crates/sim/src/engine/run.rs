@@ -3,32 +3,38 @@
 
 use std::{
     collections::HashSet,
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use bytes::Bytes;
 use ibeam_core::codec::connect::{Code, ConnectError};
 use ibeam_proto::Wire as _;
 use ibeam_proto::agent::{
-    AgentRunRequest, RequestContextArgs, StepCompletedUpdate, StepStartedUpdate, TurnEndedUpdate,
-    UserMessage, UserMessageAppendedUpdate, agent_client_message::Message as FromClient,
-    exec_client_message, interaction_update::Message as Update, request_context_result,
+    AgentRunRequest, RequestContextArgs, StepCompletedUpdate, StepStartedUpdate, UserMessage,
+    UserMessageAppendedUpdate, agent_client_message::Message as FromClient, exec_client_message,
+    interaction_update::Message as Update, request_context_result,
 };
 use serde_json::{Value, json};
 
 use super::{
     SimState,
-    player::RunningExec,
+    call_batch::RunningExec,
+    exec,
+    prologue::RequestTraits,
     resume::KnownState,
     run_io::{CONTEXT, QuestionKey, RunIo, RunResult, RunStop, fail},
+    usage::StepSums,
 };
 use crate::{
+    behaviour::Behaviour,
     blobs::{BlobId, id_of},
     models::SimModel,
-    prompt::{OfferedTool, RunPrompt, image_ids, tokens, validate},
+    prompt::{RunPrompt, image_ids, server_entries, validate},
     record::{add, sub},
-    scenario::{EncodedArm, Quirk, Refuse, ResetCode, ScenarioRule, UsageStep},
+    scenario::{EncodedArm, Quirk, ResetCode, UsageStep},
 };
 
 /// The model whose bare id is the fast tier.
@@ -39,8 +45,10 @@ const COMPOSER: &str = "composer-2.5";
 pub(crate) struct SimRun {
     pub(crate) io: RunIo,
     pub(crate) prompt: RunPrompt,
-    /// Whether the request was read and, unless that needs the tools, a rule chosen.
+    /// Whether the request was read.
     prepared: bool,
+    /// Whether it is decided which rule the run plays.
+    pub(super) decided: bool,
     pub(crate) number: u64,
     pub(crate) http1: bool,
     pub(crate) headers: RunHeaders,
@@ -54,6 +62,17 @@ pub(crate) struct SimRun {
     /// Execs of a batch, which are awaited together; `None` outside of one.
     pub(crate) batch: Option<Vec<RunningExec>>,
     pub(crate) usage: UsageStep,
+    pub(crate) steps: StepSums,
+    /// The model was asked, so that the run is billed.
+    pub(crate) reached_model: bool,
+    /// The tool catalogue was shown to the model.
+    pub(crate) catalogue_shown: bool,
+    /// The run has called a tool.
+    pub(crate) calls_started: bool,
+    /// The state of the MCP servers was asked for a second time.
+    pub(crate) state_asked_again: bool,
+    /// Calls of a batch that are announced together, until the first of them comes.
+    pub(crate) listed_ahead: u32,
     pub(crate) calls: u32,
     /// How many responses of the model called tools and got their results.
     pub(crate) responses: u32,
@@ -66,10 +85,19 @@ pub(crate) struct SimRun {
 pub(crate) struct RunHeaders {
     /// `x-cursor-agent-allowed-tools`, when sent.
     pub(crate) allowed_tools: Option<String>,
+    /// An append came without that header, although the stream has it.
+    pub(crate) unlisted: Arc<AtomicBool>,
     pub(crate) streaming: bool,
     pub(crate) request_id: String,
     /// The account of the token.
     pub(crate) account: u64,
+}
+
+impl RunHeaders {
+    /// Whether the header with the allowed tools is void, because an append came without it.
+    pub(crate) fn tools_unlisted(&self) -> bool {
+        self.unlisted.load(Ordering::Relaxed)
+    }
 }
 
 /// The turn so far, for its checkpoints.
@@ -97,6 +125,7 @@ impl SimRun {
             io,
             prompt: RunPrompt::default(),
             prepared: false,
+            decided: false,
             number,
             http1,
             headers,
@@ -107,6 +136,12 @@ impl SimRun {
             played: false,
             batch: None,
             usage: UsageStep::default(),
+            steps: StepSums::default(),
+            reached_model: false,
+            catalogue_shown: false,
+            calls_started: false,
+            state_asked_again: false,
+            listed_ahead: 0,
             calls: 0,
             responses: 0,
             last_result: String::new(),
@@ -118,6 +153,10 @@ impl SimRun {
         self.io.quirks.has(quirk)
     }
 
+    pub(crate) fn behaviour(&self) -> &Behaviour {
+        &self.io.behaviour
+    }
+
     pub(crate) fn sim(&self) -> &Arc<SimState> {
         &self.io.sim
     }
@@ -125,34 +164,6 @@ impl SimRun {
     pub(crate) fn prepare(&mut self, request: &AgentRunRequest) {
         self.prompt = RunPrompt::new(request);
         self.prepared = true;
-    }
-
-    /// Chooses the rule and applies its settings for the stream.
-    pub(crate) fn choose(&mut self) {
-        let scenario = &self.io.sim.config.scenario;
-        let facts = self.prompt.facts(self.number, self.http1);
-        self.rule = self.io.sim.conversations.choose(&scenario.rules, &facts);
-        let Some(rule) = self.rule.and_then(|at| scenario.rules.get(at)).cloned() else { return };
-        self.io.quirks.extend(rule.quirks.iter());
-        self.io.out.style.gzip |= rule.gzip;
-        self.io.out.style.split = rule.split.or(self.io.out.style.split);
-        if let Some(frames) = rule.frames_per_chunk {
-            self.io.out.style.per_chunk = frames;
-        }
-        if rule.cut.is_some() {
-            self.io.cut = rule.cut;
-        }
-    }
-
-    pub(super) fn chosen(&self) -> Option<&ScenarioRule> {
-        self.sim().config.scenario.rules.get(self.rule?)
-    }
-
-    /// Waits for the delay of the chosen rule. Returns its refusal, if it has one.
-    pub(crate) async fn refusal(&self) -> Option<Refuse> {
-        let (delay, refuse) = self.chosen().map(|rule| (rule.delay_ms, rule.refuse.clone()))?;
-        tokio::time::sleep(Duration::from_millis(delay)).await;
-        refuse.inspect(|_| self.io.tally.ended("refused"))
     }
 
     /// Runs to the end, and counts how it ended.
@@ -164,6 +175,10 @@ impl SimRun {
             result = Box::pin(self.io.heartbeats_only()).await;
         }
         let sim = self.io.sim.clone();
+        let left = matches!(result, Err(RunStop::Gone | RunStop::HalfClosed | RunStop::Silent));
+        if self.reached_model && (!left || self.behaviour().usage_abandoned_billed) {
+            sim.records.bill(self.bill(self.prompt.conversation.clone()));
+        }
         let counters = &sim.counters();
         counters.server_frames.fetch_add(self.io.out.frames, Ordering::Relaxed);
         self.io.tally.ended(match &result {
@@ -214,16 +229,18 @@ impl SimRun {
         let FromClient::RunRequest(mut request) = first else {
             return Err(fail(Code::InvalidArgument, "The first message must be a run request"));
         };
-        let late = !self.prepared && self.sim().config.scenario.decides_late();
         if !self.prepared {
             self.prepare(&request);
-            if !late {
+            if !self.sim().config.scenario.decides_late() {
                 self.choose();
             }
         }
         self.io.tally.begun(&self.prompt.conversation, self.prompt.resume);
-        let model = validate::request(&request, &self.io.quirks).map_err(RunStop::Fail)?;
-        self.note_parameters(model);
+        let behaviour = self.io.behaviour.clone();
+        let model = validate::request(&request, &self.io.quirks, &behaviour);
+        self.note_parameters(model.map_err(RunStop::Fail)?);
+        let traits = RequestTraits::of(&request);
+        self.refuse_by_switch(traits)?;
         // Some clients close their side with the request.
         self.io.listen().await?;
         self.refuse_by_quirk()?;
@@ -239,19 +256,13 @@ impl SimRun {
         let pushed = std::mem::take(&mut request.pre_fetched_blobs);
         drop(request);
         Box::pin(self.gather(pushed)).await?;
-        if late {
-            self.choose();
-        }
-        if self.has(Quirk::EmptyTurn)
-            || (self.has(Quirk::EmptyResume) && self.prompt.resume && !self.http1)
-        {
-            self.io.turn_over = true;
-            self.io.update(Update::TurnEnded(TurnEndedUpdate::default())).await?;
-            return self.io.end(None).await;
+        Box::pin(self.choose_late()).await?;
+        if self.is_empty_turn(traits) {
+            return Box::pin(self.end_empty_turn()).await;
         }
         let start = self.find_resume_point();
-        add(&self.sim().counters().bootstraps);
-        self.io.sleep(self.sim().config.bootstrap).await?;
+        Box::pin(self.before_model(traits)).await?;
+        self.reached_model = true;
         // Boxed one by one: a run that waits holds only what it still needs.
         Box::pin(self.open_turn()).await?;
         Box::pin(self.play(start)).await?;
@@ -308,7 +319,13 @@ impl SimRun {
     /// Asks for the request context by exec.
     pub(crate) async fn ask_context(&mut self) -> RunResult {
         let payload = RequestContextArgs::default().to_wire();
-        let key = self.ask_exec(&EncodedArm { field: CONTEXT, payload }).await?;
+        let arm = EncodedArm { field: CONTEXT, payload };
+        let first = self.behaviour().fields_extra && !self.io.asked.contains(&QuestionKey::Exec(0));
+        let key = match first {
+            // Its id is absent.
+            true => self.io.ask_exec(0, &self.exec_id(0), &arm).await?,
+            false => self.ask_exec(&arm).await?,
+        };
         let answer = self.io.exec_answer(key).await?;
         let Some(exec_client_message::Message::RequestContextResult(result)) = answer.reply else {
             return Err(fail(Code::Internal, "No request context"));
@@ -356,7 +373,11 @@ impl SimRun {
     }
 
     pub(crate) fn user_json(&self) -> Bytes {
-        message_json("user", &self.prompt.text).to_string().into()
+        let text = &self.prompt.text;
+        match self.behaviour().roots_fetch {
+            true => message_json("user", &server_entries::query(text)).to_string().into(),
+            false => message_json("user", text).to_string().into(),
+        }
     }
 
     /// The usual end, as changed by the quirks that are about it.
@@ -376,9 +397,16 @@ impl SimRun {
             self.checkpoint().await?;
             let completed = StepCompletedUpdate { step_id: 1, step_duration_ms: 1 };
             self.io.update(Update::StepCompleted(completed)).await?;
+            if self.behaviour().fields_extra {
+                // The same one, around the end of the step.
+                self.checkpoint().await?;
+            }
         }
         if !self.has(Quirk::NoTurnEnded) {
             self.end_turn().await?;
+        }
+        if self.behaviour().fields_extra && self.turn_ended {
+            Box::pin(self.after_the_end()).await?;
         }
         if self.has(Quirk::NoEndFrame) {
             return self.io.heartbeats_only().await;
@@ -390,53 +418,22 @@ impl SimRun {
         self.io.end(None).await
     }
 
+    /// What the service still sends after `turn_ended`.
+    async fn after_the_end(&mut self) -> RunResult {
+        /// An update that no client knows.
+        const UNKNOWN_UPDATE: u32 = 99;
+        self.io.update(Update::FeedbackRequest(Bytes::new())).await?;
+        let arm = EncodedArm { field: UNKNOWN_UPDATE, payload: Bytes::new() };
+        self.io.emit_bytes(&exec::update(&arm)).await
+    }
+
     pub(crate) async fn end_turn(&mut self) -> RunResult {
         if std::mem::replace(&mut self.turn_ended, true) {
             return Ok(());
         }
-        let ended = self.usage();
+        let ended = self.turn_usage();
         self.io.turn_over = true;
         self.io.update(Update::TurnEnded(ended)).await
-    }
-
-    // === usage ===
-
-    fn usage(&self) -> TurnEndedUpdate {
-        let usage = &self.usage;
-        // Row 26: the cached part belongs to the input.
-        let cached = if self.has(Quirk::InputWithoutCache) { self.history_tokens() } else { 0 };
-        TurnEndedUpdate {
-            input_tokens: usage.input.or_else(|| Some(self.input_tokens() - cached)),
-            output_tokens: usage.output.or_else(|| Some(self.output_tokens())),
-            cache_read_tokens: usage.cache_read.or_else(|| Some(self.history_tokens())),
-            cache_write_tokens: usage.cache_write.or(Some(0)),
-            reasoning_tokens: usage.reasoning.or_else(|| Some(tokens(&self.log.thought))),
-        }
-    }
-
-    fn history_tokens(&self) -> u64 {
-        let said = self.prompt.history.iter().map(|said| &said.text);
-        said.chain(&self.prompt.system).map(|text| tokens(text)).sum()
-    }
-
-    /// The size of the newest prompt, with its cached part: what the run began with, and since
-    /// then the calls, the text before them, and their results.
-    pub(crate) fn input_tokens(&self) -> u64 {
-        let rules: u64 = self.prompt.rules.iter().map(|rule| tokens(rule)).sum();
-        let tools: u64 = self.prompt.tools.iter().map(OfferedTool::tokens).sum();
-        let since = self.log.messages.iter().filter_map(|message| message.get("content"));
-        let since: u64 = since.map(|content| tokens(&content.to_string())).sum();
-        self.history_tokens() + rules + tools + tokens(&self.prompt.text) + since + 4
-    }
-
-    /// The prompt, and the text that is not yet part of it.
-    pub(crate) fn context_tokens(&self) -> u64 {
-        let said = self.log.said.get(self.log.recorded_len..).unwrap_or_default();
-        self.input_tokens() + tokens(said) + tokens(&self.log.thought)
-    }
-
-    pub(crate) fn output_tokens(&self) -> u64 {
-        tokens(&self.log.said) + tokens(&self.log.thought)
     }
 }
 

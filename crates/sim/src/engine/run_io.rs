@@ -24,6 +24,7 @@ use super::{
     exec::{self, ExecAnswer},
 };
 use crate::{
+    behaviour::Behaviour,
     record::{Direction, RunTally, RunTape, add},
     scenario::{ChaosEffect, Quirks, Refuse, StreamCut},
     stream::{ConnectionControl, InboundEvent, RunInbound, RunOutbound},
@@ -78,6 +79,24 @@ pub(crate) struct OpenQuestion {
     pub(crate) field: u32,
     pub(crate) exec_id: String,
     pub(crate) answer: ExecAnswer,
+    /// Of a shell that has to be closed: what has come.
+    pub(crate) shell: ShellEnd,
+}
+
+/// What has come of the end of a shell.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ShellEnd {
+    /// The stream or the result is complete.
+    pub(crate) complete: bool,
+    /// The stream has ended, and its result is missing.
+    pub(crate) result_missing: bool,
+    pub(crate) closed: bool,
+}
+
+impl ShellEnd {
+    pub(crate) fn is_over(self) -> bool {
+        self.complete && !self.result_missing && self.closed
+    }
 }
 
 #[derive(Debug)]
@@ -86,6 +105,7 @@ pub(crate) struct RunIo {
     pub(crate) control: Arc<ConnectionControl>,
     pub(crate) out: RunOutbound,
     pub(crate) quirks: Quirks,
+    pub(crate) behaviour: Arc<Behaviour>,
     pub(crate) cut: Option<StreamCut>,
     pub(crate) next_exec: u32,
     pub(crate) next_kv: u32,
@@ -96,6 +116,8 @@ pub(crate) struct RunIo {
     pub(crate) tally: RunTally,
     inbound: RunInbound,
     pub(crate) half_closed: bool,
+    /// The times until the first token were sent.
+    timed: bool,
     pub(crate) last_heard: Instant,
     last_sent: Instant,
     pub(crate) open: BTreeMap<QuestionKey, OpenQuestion>,
@@ -117,6 +139,7 @@ impl RunIo {
         let now = Instant::now();
         Self {
             quirks: sim.quirks(),
+            behaviour: Arc::clone(&sim.behaviour),
             tape: RunTape::new(sim.config.recorder.clone(), number),
             sim: Arc::clone(sim),
             control,
@@ -129,6 +152,7 @@ impl RunIo {
             tally,
             inbound,
             half_closed: false,
+            timed: false,
             last_heard: now,
             last_sent: now,
             open: BTreeMap::new(),
@@ -155,13 +179,24 @@ impl RunIo {
 
     /// Sends an update.
     pub(crate) async fn update(&mut self, update: Update) -> RunResult {
-        let update = InteractionUpdate { message: Some(update), ..InteractionUpdate::default() };
+        let about_tool = matches!(
+            update,
+            Update::PartialToolCall(_) | Update::ToolCallStarted(_) | Update::ToolCallCompleted(_)
+        );
+        let started = (about_tool && self.behaviour.fields_extra).then(|| self.sim.now_ms());
+        let update = InteractionUpdate { message: Some(update), message_started_at_ms: started };
         self.emit(ToClient::InteractionUpdate(update)).await
     }
 
     pub(crate) async fn emit(&mut self, message: ToClient) -> RunResult {
-        let message =
-            AgentServerMessage { message: Some(message), ..AgentServerMessage::default() };
+        let first_text = matches!(
+            &message,
+            ToClient::InteractionUpdate(update) if matches!(update.message, Some(Update::TextDelta(_)))
+        );
+        let timed = first_text && self.behaviour.fields_extra && !self.timed;
+        self.timed |= timed;
+        let ttft_breakdown = timed.then(five_doubles);
+        let message = AgentServerMessage { message: Some(message), ttft_breakdown };
         if self.cut.is_some() {
             return self.emit_bytes(&message.to_wire()).await;
         }
@@ -253,7 +288,17 @@ impl RunIo {
         self.wait(None, |_| false).await
     }
 
-    /// Waits until all these questions are answered.
+    /// Waits until all these calls are answered, as long as the service holds a call.
+    pub(crate) async fn answered_in_time(&mut self, keys: &[QuestionKey]) -> RunResult {
+        let Some(most) = self.behaviour.hold_max else { return self.answered(keys).await };
+        self.flush().await?;
+        let open = |io: &Self| keys.iter().any(|key| io.open.contains_key(key));
+        self.wait(Some(Instant::now() + most), |io| !open(io)).await?;
+        // The service has lost the stream; it says nothing about that.
+        if open(self) { Err(RunStop::Cut) } else { Ok(()) }
+    }
+
+    /// The same without a limit.
     pub(crate) async fn answered(&mut self, keys: &[QuestionKey]) -> RunResult {
         self.flush().await?;
         self.wait(None, |io| keys.iter().all(|key| !io.open.contains_key(key))).await
@@ -319,7 +364,8 @@ impl RunIo {
         if arm.field != CONTEXT {
             self.tally.exec();
         }
-        self.emit_bytes(&exec::request(id, exec_id, arm)).await?;
+        let request = exec::request(id, exec_id, arm, self.behaviour.fields_extra);
+        self.emit_bytes(&request).await?;
         Ok(key)
     }
 
@@ -391,6 +437,12 @@ impl RunIo {
     pub(crate) fn violation(&self, what: &str) {
         self.sim.counters().violation(what.to_owned());
     }
+}
+
+/// The parts of the time until the first token, all zero.
+fn five_doubles() -> Bytes {
+    let field = |number: u8| [number << 3 | 1, 0, 0, 0, 0, 0, 0, 0, 0];
+    (1..=5).flat_map(field).collect::<Vec<_>>().into()
 }
 
 pub(crate) fn fail(code: Code, message: &str) -> RunStop {

@@ -13,16 +13,22 @@ use ibeam_proto::agent::{
 use serde_json::{Map, Value, json};
 
 use super::{
+    call_batch::EndedCall,
     exec::{ExecAnswer, ExecOutcome},
     run::SimRun,
     run_io::RunResult,
 };
 use crate::{
+    behaviour::{NewlineIds, PartialCalls, ToolsMode},
     blobs::id_of,
     prompt::OfferedTool,
     protobuf::{hex, value_from_proto, value_to_proto},
+    record::PromptEntry,
     scenario::Quirk,
 };
+
+/// Arguments of this size may be left out of `tool_call_completed`.
+const LARGE: usize = 256;
 
 impl SimRun {
     /// The next tool-call id: the same for the same conversation and number.
@@ -30,11 +36,13 @@ impl SimRun {
         self.calls += 1;
         let seed = format!("{}/{}/{}", self.prompt.conversation, self.number, self.calls);
         let digits = hex(id_of(seed.as_bytes()).get(..6).unwrap_or_default());
-        if self.has(Quirk::NewlineIds) {
-            format!("call_{digits}\nfc_{digits}")
-        } else {
-            format!("call_{digits}")
-        }
+        let model = self.prompt.model.as_str();
+        let newline = match self.behaviour().ids_newline {
+            NewlineIds::Off => self.has(Quirk::NewlineIds),
+            NewlineIds::GptAuto => model == "default" || model.starts_with("gpt-"),
+            NewlineIds::Always => true,
+        };
+        if newline { format!("call_{digits}\nfc_{digits}") } else { format!("call_{digits}") }
     }
 
     /// The id that all calls of one response of the model share.
@@ -50,7 +58,16 @@ impl SimRun {
             tool_call_id: self.call_id(),
             provider_identifier: tool.provider.clone(),
             tool_name: tool.tool_name.clone(),
+            server_identifier: self.server_identifier(&tool.provider),
             ..McpArgs::default()
+        }
+    }
+
+    /// The identifier of the server, which only calls through the meta tools have.
+    fn server_identifier(&self, provider: &str) -> String {
+        match self.behaviour().tools_mode {
+            ToolsMode::Direct => String::new(),
+            ToolsMode::Meta | ToolsMode::MetaOldNames => provider.to_owned(),
         }
     }
 
@@ -67,6 +84,9 @@ impl SimRun {
         if let (true, Some(tool)) = (args.provider_identifier.is_empty(), tool) {
             args.provider_identifier = tool.provider.clone();
         }
+        if args.server_identifier.is_empty() {
+            args.server_identifier = self.server_identifier(&args.provider_identifier);
+        }
     }
 
     /// `partial_tool_call` with an empty arm, then with the text of the arguments as it
@@ -78,6 +98,7 @@ impl SimRun {
     ) -> RunResult {
         self.record_text_so_far();
         let (call_id, model_call_id) = (args.tool_call_id.clone(), self.model_call_id());
+        let partials = self.behaviour().tools_partial;
         let partial = |mcp: McpToolCall, text: &str| {
             Update::PartialToolCall(PartialToolCallUpdate {
                 call_id: call_id.clone(),
@@ -86,16 +107,20 @@ impl SimRun {
                 model_call_id: model_call_id.clone(),
             })
         };
-        self.io.update(partial(McpToolCall::default(), "")).await?;
-        let named = McpArgs { args: BTreeMap::new(), ..args.clone() };
-        let named = McpToolCall { args: Some(named), result: None };
-        let text = written(&decode_args(&args.args));
-        for (number, so_far) in growing(&text, piece).into_iter().enumerate() {
-            if number == 1 {
-                // The real service often sends an empty one, also in the middle.
-                self.io.update(partial(named.clone(), "")).await?;
+        if partials != PartialCalls::Off {
+            self.io.update(partial(McpToolCall::default(), "")).await?;
+        }
+        if partials == PartialCalls::Cumulative {
+            let named = McpArgs { args: BTreeMap::new(), ..args.clone() };
+            let named = McpToolCall { args: Some(named), result: None };
+            let text = written(&decode_args(&args.args));
+            for (number, so_far) in growing(&text, piece).into_iter().enumerate() {
+                if number == 1 {
+                    // The real service often sends an empty one, also in the middle.
+                    self.io.update(partial(named.clone(), "")).await?;
+                }
+                self.io.update(partial(named.clone(), so_far)).await?;
             }
-            self.io.update(partial(named.clone(), so_far)).await?;
         }
         let started = ToolCallStartedUpdate {
             call_id,
@@ -105,26 +130,54 @@ impl SimRun {
         self.io.update(Update::ToolCallStarted(started)).await
     }
 
+    /// `tool_call_completed` of a call that the service refuses by itself.
+    pub(crate) async fn announce_refusal(&mut self, args: &McpArgs, text: &str) -> RunResult {
+        let error =
+            McpToolError { error: "Tool call failed".to_owned(), detail: Some(text.to_owned()) };
+        let result = McpToolResult { result: Some(mcp_tool_result::Result::Error(error)) };
+        let ended = call(McpToolCall { args: Some(args.clone()), result: Some(result) });
+        self.announce_end(args.tool_call_id.clone(), ended).await
+    }
+
     /// Records calls that have ended, and sends `tool_call_completed` for each, and a
     /// checkpoint.
-    pub(crate) async fn announce_ends(
-        &mut self,
-        calls: Vec<(McpArgs, Box<ExecAnswer>)>,
-    ) -> RunResult {
+    pub(crate) async fn announce_ends(&mut self, calls: Vec<EndedCall>) -> RunResult {
         let mut updates = Vec::with_capacity(calls.len());
-        for (args, answer) in calls {
+        for EndedCall { args, answer, announce } in calls {
             let (call_id, name) = (args.tool_call_id.clone(), args.tool_name.clone());
-            let json_args = Value::Object(decode_args(&args.args));
+            let (model_name, model_args) = self.as_the_model_called(&args);
+            let mut shown = args;
+            if self.behaviour().tools_map_drops_large {
+                shown.args.retain(|_, value| value.len() <= LARGE);
+            }
             let result = Some(tool_result(&answer));
-            let tool_call = call(McpToolCall { args: Some(args), result });
-            self.record(&call_id, &name, &json_args, &answer, tool_call.clone());
-            updates.push((call_id, tool_call));
+            let tool_call = call(McpToolCall { args: Some(shown), result });
+            self.record(&call_id, &model_name, &model_args, &answer, tool_call.clone());
+            self.io.tally.learned(PromptEntry {
+                role: "tool".to_owned(),
+                text: answer.text,
+                tool: Some(name),
+            });
+            if announce {
+                updates.push((call_id, tool_call));
+            }
         }
         for (call_id, tool_call) in updates {
             self.announce_end(call_id, tool_call).await?;
         }
         self.responses += 1;
         if self.has(Quirk::Terse) { Ok(()) } else { Box::pin(self.checkpoint()).await }
+    }
+
+    /// The name and the arguments of a call as the history has them.
+    fn as_the_model_called(&self, args: &McpArgs) -> (String, Value) {
+        let mode = self.behaviour().tools_mode;
+        match mode {
+            ToolsMode::Direct => (args.tool_name.clone(), Value::Object(decode_args(&args.args))),
+            ToolsMode::Meta | ToolsMode::MetaOldNames => {
+                (mode.meta_tools().1.to_owned(), Value::Object(self.wrapper(args)))
+            }
+        }
     }
 
     pub(crate) async fn announce_end(&mut self, call_id: String, tool_call: ToolCall) -> RunResult {
@@ -235,7 +288,7 @@ pub(crate) fn encode_args(args: &Map<String, Value>) -> BTreeMap<String, Bytes> 
     args.iter().map(|(name, value)| (name.clone(), value_to_proto(value))).collect()
 }
 
-fn decode_args(args: &BTreeMap<String, Bytes>) -> Map<String, Value> {
+pub(crate) fn decode_args(args: &BTreeMap<String, Bytes>) -> Map<String, Value> {
     args.iter()
         .map(|(name, value)| (name.clone(), value_from_proto(value).unwrap_or_default()))
         .collect()

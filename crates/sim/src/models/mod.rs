@@ -113,6 +113,11 @@ impl SimModel {
         out
     }
 
+    /// Whether another company serves it.
+    pub(crate) fn external(&self) -> bool {
+        self.vendor.0 != CURSOR.0
+    }
+
     pub(crate) fn context(&self) -> u32 {
         u32::try_from(self.context).unwrap_or_default()
     }

@@ -1,8 +1,10 @@
 //! Messages of the prompt, and the tools that are offered with it.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
-use super::tokens;
+use super::{server_entries, tokens};
 
 /// The prefix of tool results that are written as user messages.
 const RESULT: &str = "[Tool Result]";
@@ -40,10 +42,17 @@ impl OfferedTool {
 }
 
 impl HistoryMessage {
-    /// The contents of a JSON message: one entry, or one for each tool result in it.
-    pub(crate) fn all(message: &Value) -> Vec<Self> {
+    /// The contents of a JSON message: one entry, or one for each tool result in it. `names` has
+    /// the tools of calls by their ids.
+    pub(crate) fn all(message: &Value, names: &CalledNames) -> Vec<Self> {
         let role = message.get("role").and_then(Value::as_str).unwrap_or_default();
-        let of = |text: String| Self { role: role.to_owned(), text, ..Self::default() };
+        let of = |text: String| {
+            let text = match role {
+                "user" => server_entries::without_query_tags(&text).to_owned(),
+                _ => text,
+            };
+            Self { role: role.to_owned(), text, ..Self::default() }
+        };
         let parts = match message.get("content") {
             Some(Value::String(text)) => return vec![of(text.clone())],
             Some(Value::Array(parts)) => parts,
@@ -57,7 +66,7 @@ impl HistoryMessage {
             return results
                 .into_iter()
                 .map(|part| Self {
-                    tool: part.get("toolName").and_then(Value::as_str).map(str::to_owned),
+                    tool: names.of(part),
                     failed: flag(part, "isError") || flag(part, "is_error"),
                     ..of(part_text(part).unwrap_or_default())
                 })
@@ -66,6 +75,11 @@ impl HistoryMessage {
         let calls = parts.iter().any(|part| kind(part, "tool-call"));
         let text = parts.iter().filter_map(part_text).collect::<Vec<_>>().join("\n");
         vec![Self { calls, ..of(text) }]
+    }
+
+    /// Reads the outcome of a result from its text only.
+    pub(crate) fn judge_by_text(&mut self) {
+        self.failed = self.is_result() && says_failed(self.result());
     }
 
     /// Whether this is a tool result; some clients send those as user messages.
@@ -77,6 +91,49 @@ impl HistoryMessage {
     pub(crate) fn result(&self) -> &str {
         self.text.trim_start_matches(RESULT).trim()
     }
+}
+
+/// The client's tools that calls in the history name, by the ids of the calls.
+#[derive(Debug, Default)]
+pub(crate) struct CalledNames(HashMap<String, String>);
+
+impl CalledNames {
+    pub(crate) fn new<'a>(messages: impl IntoIterator<Item = &'a Value>) -> Self {
+        let mut names = HashMap::new();
+        for message in messages {
+            let parts = message.get("content").and_then(Value::as_array);
+            for part in parts.into_iter().flatten() {
+                let text = |name: &str| part.get(name).and_then(Value::as_str);
+                let (Some("tool-call"), Some(id), Some(name)) =
+                    (text("type"), text("toolCallId"), text("toolName"))
+                else {
+                    continue;
+                };
+                let inner = part.get("args").and_then(|args| args.get("toolName")?.as_str());
+                let name = inner.filter(|_| is_meta_call(name)).unwrap_or(name);
+                names.insert(id.to_owned(), name.to_owned());
+            }
+        }
+        Self(names)
+    }
+
+    /// The tool of a result.
+    fn of(&self, part: &Value) -> Option<String> {
+        let text = |name: &str| part.get(name).and_then(Value::as_str);
+        let called = text("toolCallId").and_then(|id| self.0.get(id)).cloned();
+        called.or_else(|| text("toolName").map(str::to_owned))
+    }
+}
+
+/// Whether this is a name of the meta tool that calls another tool.
+pub(crate) fn is_meta_call(name: &str) -> bool {
+    matches!(name, "CallDynamicTool" | "CallMcpTool")
+}
+
+/// Whether the text of a result says that the tool failed.
+fn says_failed(text: &str) -> bool {
+    let first = text.lines().next().unwrap_or_default().to_lowercase();
+    first.trim_start_matches('[').starts_with("error") || first.contains("failed")
 }
 
 fn part_text(part: &Value) -> Option<String> {

@@ -1,7 +1,10 @@
 //! The input of a run: the question, the model, the tools, the rules, and the history from
 //! blobs.
 
+mod effective;
 mod message;
+pub(crate) mod root_checks;
+pub(crate) mod server_entries;
 pub(crate) mod validate;
 
 use std::collections::HashMap;
@@ -12,16 +15,16 @@ use ibeam_proto::agent::{
     AgentConversationTurnStructure, AgentRunRequest, ConversationStateStructure, ConversationStep,
     ConversationTurnStructure, McpToolDefinition, RequestContext, SelectedContext, UserMessage,
     conversation_action::Action, conversation_step, conversation_turn_structure, selected_image,
-    tool_call,
+    system_prompt_spec, tool_call,
 };
 use serde_json::Value;
 
-pub(crate) use self::message::{HistoryMessage, OfferedTool};
+pub(crate) use self::message::{CalledNames, HistoryMessage, OfferedTool};
 use crate::{
     blobs::{BlobId, id_of},
     models,
     protobuf::value_from_proto,
-    scenario::RunFacts,
+    scenario::{HistoryFacts, RunFacts},
 };
 
 /// Everything the model knows at the start of a run.
@@ -36,8 +39,20 @@ pub(crate) struct RunPrompt {
     pub(crate) mode: i32,
     pub(crate) resume: bool,
     pub(crate) images: usize,
-    /// Cloud rule and rules, which the model follows.
+    /// The instructions that the model follows.
     pub(crate) rules: Vec<String>,
+    /// Rules of the request context.
+    context_rules: Vec<String>,
+    /// Whether the service writes them into the prompt.
+    pub(crate) context_shown: bool,
+    /// Whether the history has the service's own entry with rules.
+    pub(crate) server_context: bool,
+    custom_prompt: Option<String>,
+    /// A quirk allows it.
+    pub(crate) custom_prompt_allowed: bool,
+    system_spec: Option<String>,
+    /// The question is the last entry of the history.
+    asked_in_roots: bool,
     /// System messages in the prompt, which it usually ignores.
     pub(crate) system: Vec<String>,
     pub(crate) history: Vec<HistoryMessage>,
@@ -47,8 +62,16 @@ pub(crate) struct RunPrompt {
     pub(crate) last_turn: Option<AgentConversationTurnStructure>,
     /// The role of each root entry; empty for one that is not a message.
     pub(crate) root_roles: Vec<String>,
+    /// The tools that the model can call.
     pub(crate) tools: Vec<OfferedTool>,
+    /// The names of all tools that the client declares.
     pub(crate) tool_names: Vec<String>,
+    /// Namespaces that are declared for the meta tools.
+    meta_namespaces: Vec<String>,
+    /// Tools are declared in the request context.
+    pub(crate) tools_in_context: bool,
+    /// The texts that may tell the model of tools, until that is decided.
+    prompt_texts: Vec<String>,
     pub(crate) inline_context: bool,
     pub(crate) state: ConversationStateStructure,
 }
@@ -83,7 +106,15 @@ impl RunPrompt {
             model: model.to_owned(),
             parameters,
             max_mode,
-            rules: request.custom_system_prompt.iter().cloned().collect(),
+            custom_prompt: request.custom_system_prompt.clone(),
+            system_spec: request
+                .system_prompt_spec
+                .as_ref()
+                .and_then(|spec| spec.spec.as_ref())
+                .map(|spec| match spec {
+                    system_prompt_spec::Spec::Replace(text)
+                    | system_prompt_spec::Spec::Append(text) => text.clone(),
+                }),
             text: user.as_ref().map(|user| user.text.clone()).unwrap_or_default(),
             mode: user.as_ref().map_or(1, |user| user.mode),
             resume: matches!(action, Some(Action::ResumeAction(_))),
@@ -103,13 +134,31 @@ impl RunPrompt {
     }
 
     pub(crate) fn add_context(&mut self, context: &RequestContext) {
+        self.tools_in_context |= !context.tools.is_empty();
         self.add_tools(&context.tools);
-        let rules = context.cloud_rule.iter().chain(context.rules.iter().map(|r| &r.content));
+        let meta = context.mcp_meta_tool_options.iter().filter(|options| options.enabled);
+        let filled = meta.flat_map(|options| &options.descriptors).filter(|d| !d.tools.is_empty());
+        self.meta_namespaces.extend(filled.map(|d| d.server_identifier.clone()));
+        let rules = context.rules.iter().chain(&context.non_file_rules).map(|rule| &rule.content);
+        let rules = context.cloud_rule.iter().chain(rules);
         for rule in rules.filter(|rule| !rule.is_empty()) {
-            if !self.rules.contains(rule) {
-                self.rules.push(rule.clone());
+            if !self.context_rules.contains(rule) {
+                self.context_rules.push(rule.clone());
             }
         }
+    }
+
+    /// The namespaces of the client's tools.
+    pub(crate) fn namespaces(&self) -> Vec<&str> {
+        let mut names: Vec<_> = self.tools.iter().map(|tool| tool.provider.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// Whether the user asks something, rather than that a turn goes on.
+    pub(crate) fn asks_anew(&self) -> bool {
+        self.user_message.is_some() || self.asked_in_roots
     }
 
     fn add_tools(&mut self, tools: &[McpToolDefinition]) {
@@ -133,16 +182,42 @@ impl RunPrompt {
         }
     }
 
-    pub(crate) fn facts(&self, nth: u64, http1: bool) -> RunFacts<'_> {
+    /// What scenario rules are compared with. `read`: the history was read, or does not matter.
+    pub(crate) fn facts(&self, nth: u64, http1: bool, read: bool) -> RunFacts<'_> {
+        let past = HistoryFacts {
+            text: &self.text,
+            resume: self.resume && !self.asked_in_roots,
+            history: match self.asked_in_roots {
+                true => !self.history.is_empty(),
+                false => !self.state.root_prompt_messages_json.is_empty(),
+            },
+        };
         RunFacts {
             model: &self.model,
-            text: &self.text,
             tools: &self.tool_names,
             nth,
-            resume: self.resume,
             http1,
-            history: !self.state.root_prompt_messages_json.is_empty(),
+            history: read.then_some(past),
         }
+    }
+
+    /// Blob ids of root entries and turns, the last entry first, and of the user's images.
+    pub(crate) fn root_batch(&self) -> Vec<Bytes> {
+        let entries = &self.state.root_prompt_messages_json;
+        let last = entries.last().into_iter();
+        last.chain(entries)
+            .chain(&self.state.turns)
+            .cloned()
+            .chain(image_blobs(self.user_message.as_ref()))
+            .collect()
+    }
+
+    /// The turns that were fetched.
+    pub(crate) fn turn_wrappers(
+        &self,
+        blobs: &HashMap<BlobId, Bytes>,
+    ) -> Vec<AgentConversationTurnStructure> {
+        self.turns(blobs).collect()
     }
 
     /// Blob ids that the state references directly.
@@ -190,11 +265,53 @@ impl RunPrompt {
         })
     }
 
-    /// Reads the history from the blobs. Returns the ids of the tool calls in it.
-    ///
-    /// The prompt is made from the root messages. User entries that are blank, as the
-    /// service's own checkpoints have them, are filled from the turns.
-    pub(crate) fn read_history(&mut self, blobs: &HashMap<BlobId, Bytes>) -> Vec<String> {
+    /// The root entries as JSON; null for one that is not.
+    pub(crate) fn root_entries(&self, blobs: &HashMap<BlobId, Bytes>) -> Vec<Value> {
+        let ids = self.state.root_prompt_messages_json.iter();
+        ids.map(|id| get(blobs, id).and_then(|data| serde_json::from_slice(data).ok()))
+            .map(Option::unwrap_or_default)
+            .collect()
+    }
+
+    /// Reads the history from the root entries and, where `turns` says so, from the turns.
+    /// Returns the ids of the tool calls in it.
+    pub(crate) fn read_history(
+        &mut self,
+        entries: &[Value],
+        blobs: &HashMap<BlobId, Bytes>,
+        turns: bool,
+    ) -> Vec<String> {
+        let mut call_ids: Vec<_> = entries.iter().flat_map(part_call_ids).collect();
+        let names = CalledNames::new(entries);
+        let mut history = Vec::new();
+        let mut roles = Vec::new();
+        for entry in entries {
+            let said = HistoryMessage::all(entry, &names);
+            roles.push(said.first().map(|said| said.role.clone()).unwrap_or_default());
+            history.extend(said.into_iter().filter(|said| !said.role.is_empty()));
+        }
+        self.root_roles = roles;
+        self.last_turn = self.turns(blobs).last();
+        if turns {
+            call_ids.extend(self.fill_from_turns(&mut history, blobs));
+        }
+        let users = history.iter().filter(|said| said.role == "user");
+        self.user_texts = users.map(|said| said.text.clone()).collect();
+        let telling = history.iter().filter(|said| matches!(said.role.as_str(), "system" | "user"));
+        self.prompt_texts = telling.map(|said| said.text.clone()).collect();
+        let is_system = |said: &HistoryMessage| said.role == "system";
+        self.system = history.iter().filter(|s| is_system(s)).map(|s| s.text.clone()).collect();
+        self.history = history.into_iter().filter(|s| !is_system(s)).collect();
+        call_ids
+    }
+
+    /// Fills user entries that are blank, as the service's own checkpoints had them, from the
+    /// turns. Returns the ids of the calls in the turns.
+    fn fill_from_turns(
+        &self,
+        history: &mut [HistoryMessage],
+        blobs: &HashMap<BlobId, Bytes>,
+    ) -> Vec<String> {
         let mut call_ids = Vec::new();
         let mut users: Vec<String> = Vec::new();
         for turn in self.turns(blobs) {
@@ -206,18 +323,6 @@ impl RunPrompt {
                     .extend(step_call_id(&ConversationStep::from_wire(step).unwrap_or_default()));
             }
         }
-        let mut history = Vec::new();
-        let mut roles = Vec::new();
-        for id in &self.state.root_prompt_messages_json {
-            let message = get(blobs, id).and_then(|b| serde_json::from_slice(b).ok());
-            let message: Value = message.unwrap_or_default();
-            call_ids.extend(part_call_ids(&message));
-            let said = HistoryMessage::all(&message);
-            roles.push(said.first().map(|said| said.role.clone()).unwrap_or_default());
-            history.extend(said.into_iter().filter(|said| !said.role.is_empty()));
-        }
-        self.root_roles = roles;
-        self.last_turn = self.turns(blobs).last();
         let blanks = history.iter().filter(|said| said.role == "user").count();
         let mut fill = users.into_iter();
         // More turns than entries: the oldest were summarised away.
@@ -231,11 +336,6 @@ impl RunPrompt {
                 entry.text = text;
             }
         }
-        let users = history.iter().filter(|said| said.role == "user");
-        self.user_texts = users.map(|said| said.text.clone()).collect();
-        let is_system = |said: &HistoryMessage| said.role == "system";
-        self.system = history.iter().filter(|s| is_system(s)).map(|s| s.text.clone()).collect();
-        self.history = history.into_iter().filter(|s| !is_system(s)).collect();
         call_ids
     }
 }

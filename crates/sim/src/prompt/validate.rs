@@ -7,6 +7,7 @@ use ibeam_proto::agent::{
 use serde_json::Value;
 
 use crate::{
+    behaviour::{Behaviour, SystemField},
     models::{self, SimModel},
     protobuf::value_from_proto,
     scenario::{Quirk, Quirks},
@@ -19,13 +20,31 @@ use crate::{
 pub(crate) fn request(
     request: &AgentRunRequest,
     quirks: &Quirks,
+    behaviour: &Behaviour,
 ) -> Result<&'static SimModel, ConnectError> {
     let invalid = |message: &str| Err(ConnectError::new(Code::InvalidArgument, message));
-    if request.conversation_state.is_none() {
-        return invalid("Conversation state is required");
+    match &request.conversation_state {
+        None if behaviour.state_required => return invalid("Conversation state is required"),
+        Some(state) if behaviour.state_tz_pair => {
+            let zone = state.conversation_started_time_zone.is_some();
+            if state.conversation_started_timestamp_ms.is_some() != zone {
+                return invalid(
+                    "conversation_started_timestamp_ms and conversation_started_time_zone must be \
+                     set together",
+                );
+            }
+        }
+        None | Some(_) => {}
     }
-    if request.custom_system_prompt.is_some() && !quirks.has(Quirk::CustomPromptOk) {
-        return invalid("Custom system prompt is not allowed");
+    let refused = |field| field == SystemField::Refuse;
+    if request.custom_system_prompt.is_some()
+        && refused(behaviour.system_custom8)
+        && !quirks.has(Quirk::CustomPromptOk)
+    {
+        return invalid("unknown option '--system-prompt'");
+    }
+    if request.system_prompt_spec.is_some() && refused(behaviour.system_spec29) {
+        return invalid("System prompt specification is not allowed");
     }
     // Row 17.
     if request.exclude_workspace_context == Some(true) && !quirks.has(Quirk::WorkspaceExclusionOk) {

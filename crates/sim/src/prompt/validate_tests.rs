@@ -24,17 +24,17 @@ fn good() -> AgentRunRequest {
 fn check(edit: impl FnOnce(&mut AgentRunRequest), code: Code, part: &str) {
     let mut bad = good();
     edit(&mut bad);
-    let error = request(&bad, &Quirks::default()).unwrap_err();
+    let error = request(&bad, &Quirks::default(), &Behaviour::default()).unwrap_err();
     assert_eq!(error.code, code);
     assert!(error.message.contains(part), "{}", error.message);
 }
 
 #[test]
 fn requests_are_refused_as_in_the_service() {
-    assert!(request(&good(), &Quirks::default()).is_ok());
+    assert!(request(&good(), &Quirks::default(), &Behaviour::default()).is_ok());
     let state = "Conversation state is required";
     check(|r| r.conversation_state = None, Code::InvalidArgument, state);
-    check(|r| r.custom_system_prompt = Some("x".into()), Code::InvalidArgument, "system prompt");
+    check(|r| r.custom_system_prompt = Some("x".into()), Code::InvalidArgument, "system-prompt");
     check(|r| r.exclude_workspace_context = Some(true), Code::InvalidArgument, "Workspace");
     check(|r| r.action = None, Code::InvalidArgument, "Action");
     check(|r| r.requested_model.as_mut().unwrap().model_id = "nope".into(), Code::NotFound, "nope");
@@ -69,11 +69,11 @@ fn switches_allow_refused_requests() {
         Quirk::UnknownModelOk,
         Quirk::RawStructOk,
     ];
-    assert!(request(&bad, &all.into_iter().collect()).is_ok());
+    assert!(request(&bad, &all.into_iter().collect(), &Behaviour::default()).is_ok());
     // Each of the switches is needed.
     for left_out in all {
         let quirks = all.into_iter().filter(|quirk| *quirk != left_out).collect();
-        assert!(request(&bad, &quirks).is_err(), "{left_out:?}");
+        assert!(request(&bad, &quirks, &Behaviour::default()).is_err(), "{left_out:?}");
     }
 }
 

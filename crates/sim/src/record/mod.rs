@@ -1,14 +1,18 @@
 //! What the simulator records: counters, runs and their frames.
 
 mod counters;
+mod prompts;
 mod runs;
 mod transcript;
+mod usage;
+
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use self::runs::RunLedger;
 pub use self::{
     counters::Stats,
+    prompts::{PromptEntry, PromptReport},
     runs::RunReport,
     transcript::{Direction, FrameRecord, FrameRecorder},
 };
@@ -16,13 +20,17 @@ pub(crate) use self::{
     counters::{SimCounters, add, add_many, sub},
     runs::RunTally,
     transcript::RunTape,
+    usage::UsageEvent,
 };
+use self::{prompts::PromptLedger, runs::RunLedger, usage::UsageLedger};
 
 /// The counters and the newest runs.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     pub(crate) counters: SimCounters,
     ledger: RunLedger,
+    prompts: PromptLedger,
+    usage: UsageLedger,
 }
 
 impl Records {
@@ -33,6 +41,21 @@ impl Records {
     /// The newest runs, the oldest of them first, open ones included.
     pub(crate) fn runs(&self) -> Vec<RunReport> {
         self.ledger.list()
+    }
+
+    /// What the models of the newest runs know.
+    pub(crate) fn prompts(&self) -> Vec<PromptReport> {
+        self.prompts.list()
+    }
+
+    /// Records what a run costs.
+    pub(crate) fn bill(&self, event: UsageEvent) {
+        self.usage.add(event);
+    }
+
+    /// The events that are at least this old, and their ages.
+    pub(crate) fn billed(&self, delay: Duration) -> Vec<(Duration, UsageEvent)> {
+        self.usage.older_than(delay)
     }
 
     /// What `GET /sim/stats` answers: all counters, and the newest runs under `runs`.

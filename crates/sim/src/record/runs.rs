@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 
 use super::{
-    Records,
+    PromptEntry, PromptReport, Records,
     counters::{add, add_many},
 };
 
@@ -38,6 +38,8 @@ pub struct RunReport {
     /// `open`, `finished`, `cancelled`, `abandoned`, `silent`, `failed`, `cut` or
     /// `refused` (with a status, before the stream).
     pub ended: &'static str,
+    /// Why the service refused the history, which it does not tell its client.
+    pub refused: String,
 }
 
 /// The newest runs.
@@ -121,5 +123,21 @@ impl RunTally {
 
     pub(crate) fn ended(&self, how: &'static str) {
         self.entry.report.lock().ended = how;
+    }
+
+    /// Why the run was refused.
+    pub(crate) fn refused(&self, reason: String) {
+        self.entry.report.lock().refused = reason;
+    }
+
+    /// The model has this prompt.
+    pub(crate) fn prompted(&self, report: PromptReport) {
+        self.records.prompts.add(report);
+    }
+
+    /// The model knows one more message.
+    pub(crate) fn learned(&self, entry: PromptEntry) {
+        let run = self.entry.report.lock().run;
+        self.records.prompts.extend(run, entry);
     }
 }

@@ -9,6 +9,8 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use crate::behaviour::BehaviourChanges;
+
 pub(crate) use self::step::{EncodedArm, message_bytes};
 pub use self::{
     faults::{Chaos, ChaosEffect, ErrorSpec, Refuse, ResetCode, StreamCut, StreamFault},
@@ -32,6 +34,9 @@ pub struct Scenario {
     /// Switches for every run, also without a matching rule.
     #[serde(default)]
     pub quirks: Quirks,
+    /// The preset of the service's behaviour, and what differs from it.
+    #[serde(default)]
+    pub behaviour: BehaviourChanges,
     /// Random faults for every run.
     pub chaos: Option<Chaos>,
     #[serde(default, rename = "rule")]
@@ -46,6 +51,8 @@ pub struct ScenarioRule {
     /// How often the rule applies at most.
     pub times: Option<u64>,
     pub quirks: Quirks,
+    /// Switches that differ for these runs; only what comes after the request was read.
+    pub behaviour: BehaviourChanges,
     /// An HTTP status instead of a stream.
     pub refuse: Option<Refuse>,
     /// Ends the stream early.
@@ -88,11 +95,18 @@ pub struct When {
 #[derive(Debug, Default)]
 pub(crate) struct RunFacts<'a> {
     pub(crate) model: &'a str,
-    pub(crate) text: &'a str,
     pub(crate) tools: &'a [String],
     pub(crate) nth: u64,
-    pub(crate) resume: bool,
     pub(crate) http1: bool,
+    /// What is only known after the history was read; `None` before.
+    pub(crate) history: Option<HistoryFacts<'a>>,
+}
+
+/// What the history decides.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct HistoryFacts<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) resume: bool,
     pub(crate) history: bool,
 }
 
@@ -172,6 +186,9 @@ impl Scenario {
     fn check(self, file: &str) -> Result<Self, ScenarioError> {
         for (at, rule) in self.rules.iter().enumerate() {
             let bad = |what| ScenarioError::Rule { file: file.to_owned(), rule: at + 1, what };
+            if rule.behaviour.names_preset() {
+                return Err(bad("a rule cannot choose a preset".to_owned()));
+            }
             if rule.split == Some(0) {
                 return Err(bad("`split` must be at least 1".to_owned()));
             }
@@ -220,16 +237,24 @@ impl ScenarioRule {
 // === impl When ===
 
 impl When {
-    pub(crate) fn fits(&self, facts: &RunFacts<'_>) -> bool {
-        let text = |part: &String| facts.text.to_lowercase().contains(&part.to_lowercase());
-        self.model.as_ref().is_none_or(|model| model == facts.model)
-            && self.contains.as_ref().is_none_or(text)
+    /// Whether all conditions hold; `None` when that depends on facts that are not known yet.
+    pub(crate) fn fits(&self, facts: &RunFacts<'_>) -> Option<bool> {
+        let known = self.model.as_ref().is_none_or(|model| model == facts.model)
             && self.tools.is_none_or(|want| want != facts.tools.is_empty())
             && self.tool.as_ref().is_none_or(|name| facts.tools.contains(name))
             && self.nth.is_none_or(|nth| nth == facts.nth)
-            && self.resume.is_none_or(|want| want == facts.resume)
-            && self.http1.is_none_or(|want| want == facts.http1)
-            && self.history.is_none_or(|want| want == facts.history)
+            && self.http1.is_none_or(|want| want == facts.http1);
+        if !known {
+            return Some(false);
+        }
+        let asks = self.contains.is_some() || self.resume.is_some() || self.history.is_some();
+        let Some(past) = facts.history else { return (!asks).then_some(true) };
+        let text = |part: &String| past.text.to_lowercase().contains(&part.to_lowercase());
+        Some(
+            self.contains.as_ref().is_none_or(text)
+                && self.resume.is_none_or(|want| want == past.resume)
+                && self.history.is_none_or(|want| want == past.history),
+        )
     }
 }
 

@@ -117,6 +117,8 @@ pub struct ExecStep {
     pub announce: Option<bool>,
     /// Do not wait for the answer.
     pub forget: bool,
+    /// Of `mcp`: the service refuses the call by itself, with this text and without an exec.
+    pub refused: Option<String>,
     /// Of `mcp`: characters by which the arguments grow in `partial_tool_call`. By default they
     /// come in one piece; with 0, not at all.
     pub partial: Option<usize>,

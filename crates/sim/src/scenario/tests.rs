@@ -103,7 +103,12 @@ fn conditions_must_all_hold() {
         nth: Some(2),
         ..When::default()
     };
-    let facts = RunFacts { model: "default", text: "well, hello", nth: 2, ..RunFacts::default() };
-    assert!(when.fits(&facts));
-    assert!(!when.fits(&RunFacts { nth: 1, ..facts }));
+    let past = HistoryFacts { text: "well, hello", ..HistoryFacts::default() };
+    let facts =
+        || RunFacts { model: "default", nth: 2, history: Some(past), ..RunFacts::default() };
+    assert_eq!(when.fits(&facts()), Some(true));
+    assert_eq!(when.fits(&RunFacts { nth: 1, ..facts() }), Some(false));
+    // Before the history was read, only the rest can decide.
+    assert_eq!(when.fits(&RunFacts { history: None, ..facts() }), None);
+    assert_eq!(when.fits(&RunFacts { history: None, nth: 1, ..facts() }), Some(false));
 }

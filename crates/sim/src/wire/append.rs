@@ -3,7 +3,10 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
-    sync::{Arc, atomic::AtomicU64},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -27,6 +30,8 @@ use crate::{
     stream::BodyFormat,
 };
 
+/// The header with the tools that the model may use.
+pub(super) const ALLOWED_TOOLS: &str = "x-cursor-agent-allowed-tools";
 /// Messages that wait for the run to read them.
 const MESSAGES_CAP: usize = 256;
 /// Appends that may be ahead of the next one. Clients keep up to 16 in flight.
@@ -61,7 +66,28 @@ struct AppendSession {
     rx: Option<mpsc::Receiver<Bytes>>,
     /// Bytes of all bodies.
     bytes: Arc<AtomicU64>,
+    /// One came without the header with the allowed tools.
+    unlisted: Arc<AtomicBool>,
     since: Instant,
+}
+
+/// What a stream gets of its appends.
+#[derive(Debug)]
+pub(crate) struct OpenAppends {
+    pub(crate) rx: mpsc::Receiver<Bytes>,
+    pub(crate) bytes: Arc<AtomicU64>,
+    pub(crate) unlisted: Arc<AtomicBool>,
+}
+
+/// A message of the client, and what its request says about it.
+#[derive(Debug)]
+pub(crate) struct ReceivedAppend {
+    pub(crate) seqno: i64,
+    pub(crate) data: Bytes,
+    /// The size of the request body.
+    pub(crate) size: usize,
+    /// The header with the allowed tools is there.
+    pub(crate) listed: bool,
 }
 
 /// The outcome of an append.
@@ -84,6 +110,7 @@ impl AppendSession {
             tx,
             rx: Some(rx),
             bytes: Arc::default(),
+            unlisted: Arc::default(),
             since: Instant::now(),
         }
     }
@@ -118,14 +145,17 @@ impl Appended {
 }
 
 impl Appends {
-    /// Takes a message, and passes on those that are in order now. `size` is the size of its
-    /// request body.
-    pub(crate) fn append(&self, id: &str, seqno: i64, data: Bytes, size: usize) -> Appended {
+    /// Takes a message, and passes on those that are in order now.
+    pub(crate) fn append(&self, id: &str, append: ReceivedAppend) -> Appended {
+        let ReceivedAppend { seqno, data, size, listed } = append;
         let mut state = self.0.lock();
         if state.finished.contains(id) {
             return Appended::Gone;
         }
         let Some(session) = state.session(id) else { return Appended::Full };
+        if !listed {
+            session.unlisted.store(true, Ordering::Relaxed);
+        }
         let outcome = session.put(seqno, data);
         if outcome.taken() {
             add_many(&session.bytes, size);
@@ -133,15 +163,18 @@ impl Appends {
         outcome
     }
 
-    /// Gives a new stream its messages and the count of their bytes. `None` if another stream has
-    /// taken them.
-    pub(crate) fn open(&self, id: &str) -> Option<(mpsc::Receiver<Bytes>, Arc<AtomicU64>)> {
+    /// Gives a new stream its messages. `None` if another stream has taken them.
+    pub(crate) fn open(&self, id: &str) -> Option<OpenAppends> {
         let mut state = self.0.lock();
         if state.finished.contains(id) {
             return None;
         }
         let session = state.session(id)?;
-        Some((session.rx.take()?, Arc::clone(&session.bytes)))
+        Some(OpenAppends {
+            rx: session.rx.take()?,
+            bytes: Arc::clone(&session.bytes),
+            unlisted: Arc::clone(&session.unlisted),
+        })
     }
 
     /// The stream has ended; later appends fail.
@@ -201,7 +234,9 @@ pub(crate) fn answer(sim: &Sim, headers: &HeaderMap, body: &[u8]) -> SimResponse
         return responses::error_in(form, &error);
     };
     let counters = sim.counters();
-    let outcome = sim.service.appends.append(id, seqno, data, body.len());
+    let listed = headers.contains_key(ALLOWED_TOOLS);
+    let append = ReceivedAppend { seqno, data, size: body.len(), listed };
+    let outcome = sim.service.appends.append(id, append);
     if outcome.taken() {
         add_many(&counters.bytes_in, body.len());
     }

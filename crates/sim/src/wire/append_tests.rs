@@ -11,8 +11,13 @@ fn read(rx: &mut mpsc::Receiver<Bytes>) -> Vec<u8> {
     out
 }
 
+fn message(seqno: i64) -> ReceivedAppend {
+    let data = vec![u8::try_from(seqno).unwrap()].into();
+    ReceivedAppend { seqno, data, size: 1, listed: false }
+}
+
 fn put(appends: &Appends, seqno: i64) -> Appended {
-    appends.append("r", seqno, vec![u8::try_from(seqno).unwrap()].into(), 1)
+    appends.append("r", message(seqno))
 }
 
 #[tokio::test(start_paused = true)]
@@ -21,7 +26,7 @@ async fn messages_arrive_in_order_and_once() {
     // Before the stream, and in the wrong order.
     assert_eq!(put(&appends, 2), Appended::New);
     assert_eq!(put(&appends, 0), Appended::New);
-    let (mut rx, bytes) = appends.open("r").unwrap();
+    let OpenAppends { mut rx, bytes, .. } = appends.open("r").unwrap();
     assert_eq!(read(&mut rx), [0]);
     assert!(appends.open("r").is_none(), "a stream has one reader");
     assert_eq!(put(&appends, 0), Appended::Duplicate);
@@ -43,16 +48,16 @@ async fn messages_arrive_in_order_and_once() {
 #[tokio::test(start_paused = true)]
 async fn appends_without_a_stream_are_dropped() {
     let appends = Appends::default();
-    appends.append("lost", 0, Bytes::new(), 0);
+    appends.append("lost", message(0));
     tokio::time::advance(ORPHAN * 2).await;
-    appends.append("other", 0, Bytes::new(), 0);
+    appends.append("other", message(0));
     assert_eq!(appends.len(), 1);
 }
 
 #[tokio::test]
 async fn every_body_format_is_read() {
     let sim = Sim::new(SimSignIn { any_token: true, ..SimSignIn::default() }.into());
-    let (mut rx, _) = sim.service.appends.open("r").unwrap();
+    let mut rx = sim.service.appends.open("r").unwrap().rx;
     let request = |seqno: i64, binary: bool| BidiAppendRequest {
         data: if binary { String::new() } else { hex(&[0x3a, 0]) },
         data_binary: if binary { Bytes::from_static(&[0x3a, 0]) } else { Bytes::new() },

@@ -79,8 +79,14 @@ impl Auth {
     }
 
     /// Seconds since 1970, by the simulator's clock.
-    fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         self.epoch.saturating_add(self.born.elapsed().as_secs())
+    }
+
+    /// The same in milliseconds.
+    pub(crate) fn now_millis(&self) -> u64 {
+        let passed = u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.epoch.saturating_mul(1000).saturating_add(passed)
     }
 
     pub(crate) fn revoke(&self, token: &str) {

@@ -113,7 +113,9 @@ impl Sim {
     {
         let config = self.config();
         let control = Arc::new(ConnectionControl::default());
-        let io = TokioIo::new(Freezable { io, control: Arc::clone(&control) });
+        let delay = self.service.state.behaviour.host_h2_delay;
+        let opening = delay.map_or(Http2Opening::Over, Http2Opening::Waiting);
+        let io = TokioIo::new(Freezable { io, control: Arc::clone(&control), opening });
         let mut builder = auto::Builder::new(Tracked(self.service.state.tasks.clone()));
         if config.http2 == SimHttp2::NotOffered {
             builder = builder.http1_only();
@@ -184,11 +186,42 @@ where
     }
 }
 
-/// A transport that can stop moving without closing.
+/// A transport that can stop moving without closing, and on which HTTP/2 may open slowly.
 #[derive(Debug)]
 struct Freezable<I> {
     io: I,
     control: Arc<ConnectionControl>,
+    opening: Http2Opening,
+}
+
+/// The delay before the first answer on an HTTP/2 connection.
+#[derive(Debug)]
+enum Http2Opening {
+    /// The first bytes have not come.
+    Waiting(Duration),
+    Delayed(Pin<Box<tokio::time::Sleep>>),
+    /// It is over, or this is HTTP/1.1.
+    Over,
+}
+
+impl Http2Opening {
+    /// The first bytes decide which version of HTTP this is.
+    fn on_read(&mut self, bytes: &[u8]) {
+        if let (Self::Waiting(delay), false) = (&*self, bytes.is_empty()) {
+            *self = match bytes.starts_with(b"PRI") {
+                true => Self::Delayed(Box::pin(tokio::time::sleep(*delay))),
+                false => Self::Over,
+            };
+        }
+    }
+
+    fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Self::Delayed(sleep) = self {
+            std::task::ready!(sleep.as_mut().poll(cx));
+            *self = Self::Over;
+        }
+        Poll::Ready(())
+    }
 }
 
 impl<I> Freezable<I> {
@@ -206,7 +239,10 @@ impl<I: AsyncRead + Unpin> AsyncRead for Freezable<I> {
         if self.frozen() {
             return Poll::Pending;
         }
-        Pin::new(&mut self.io).poll_read(cx, buf)
+        let before = buf.filled().len();
+        let done = Pin::new(&mut self.io).poll_read(cx, buf);
+        self.opening.on_read(buf.filled().get(before..).unwrap_or_default());
+        done
     }
 }
 
@@ -219,6 +255,7 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Freezable<I> {
         if self.frozen() {
             return Poll::Pending;
         }
+        std::task::ready!(self.opening.poll_over(cx));
         Pin::new(&mut self.io).poll_write(cx, buf)
     }
 
@@ -244,6 +281,7 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Freezable<I> {
         if self.frozen() {
             return Poll::Pending;
         }
+        std::task::ready!(self.opening.poll_over(cx));
         Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
     }
 

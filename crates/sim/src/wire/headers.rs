@@ -5,6 +5,10 @@ use ibeam_core::codec::connect::{Code, ConnectError};
 use ibeam_proto::aiserver::ErrorKind;
 
 use super::{Sim, responses};
+use crate::engine::too_many_computers;
+
+/// Headers by which the IDE names its machine.
+const IDE_HEADERS: &[&str] = &["x-cursor-checksum", "x-client-key", "x-session-id"];
 
 /// Checks the headers of a run.
 ///
@@ -23,7 +27,12 @@ pub(super) fn check_run(sim: &Sim, headers: &HeaderMap) -> Result<(), ConnectErr
             sim.counters().violation(format!("header {name} is missing"));
         }
     }
-    if outdated(text("x-cursor-client-version"), &sim.config().version_floor) {
+    let behaviour = &sim.service.state.behaviour;
+    if behaviour.error_too_many_computers && IDE_HEADERS.iter().any(|name| !text(name).is_empty()) {
+        return Err(too_many_computers());
+    }
+    let version = text("x-cursor-client-version");
+    if behaviour.version_floor.as_ref().is_some_and(|floor| outdated(version, floor)) {
         return Err(responses::cursor_error(
             Code::FailedPrecondition,
             ErrorKind::ErrorOutdatedClient,

@@ -23,10 +23,10 @@ const POLICY: &str = "Your team does not allow this sign-in";
 
 /// Logins that have begun and not ended, by their uuid.
 #[derive(Debug, Default)]
-pub(crate) struct Logins(Mutex<HashMap<String, PendingLogin>>);
+pub(crate) struct Logins(Mutex<HashMap<String, SimLogin>>);
 
 #[derive(Debug, Default)]
-struct PendingLogin {
+struct SimLogin {
     polls: u32,
     decision: Option<Decision>,
 }
@@ -41,7 +41,7 @@ enum Decision {
 
 impl Logins {
     /// Changes the login with this uuid. `None` if too many others wait.
-    fn with<T>(&self, uuid: &str, change: impl FnOnce(&mut PendingLogin) -> T) -> Option<T> {
+    fn with<T>(&self, uuid: &str, change: impl FnOnce(&mut SimLogin) -> T) -> Option<T> {
         let mut logins = self.0.lock();
         if !logins.contains_key(uuid) && logins.len() >= LOGINS_CAP {
             return None;

@@ -4,10 +4,12 @@ mod append;
 mod auth;
 mod connections;
 mod headers;
+mod hosts;
 mod login;
 mod model_calls;
 mod responses;
 mod routes;
+mod usage;
 
 use std::sync::Arc;
 
@@ -15,7 +17,7 @@ use self::{append::Appends, auth::Auth, login::Logins};
 use crate::{
     config::{self, SimConfig},
     engine::SimState,
-    record::{RunReport, SimCounters, Stats},
+    record::{PromptReport, RunReport, SimCounters, Stats},
 };
 
 /// The simulator. Clones share everything.
@@ -68,6 +70,12 @@ impl Sim {
     #[must_use]
     pub fn runs(&self) -> Vec<RunReport> {
         self.service.state.records.runs()
+    }
+
+    /// What the models of the newest runs know, the oldest of them first.
+    #[must_use]
+    pub fn prompts(&self) -> Vec<PromptReport> {
+        self.service.state.records.prompts()
     }
 
     /// From now on this token is refused, as if it had expired.

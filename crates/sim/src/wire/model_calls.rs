@@ -5,8 +5,8 @@ use http::HeaderMap;
 use ibeam_proto::Wire as _;
 use ibeam_proto::{
     agent::{
-        GetDefaultModelForCliResponse, GetServerConfigResponse, GetUsableModelsResponse,
-        NameAgentRequest, NameAgentResponse,
+        AgentUrlConfig, GetDefaultModelForCliResponse, GetServerConfigResponse,
+        GetUsableModelsResponse, NameAgentRequest, NameAgentResponse,
     },
     aiserver::{AvailableModelsRequest, AvailableModelsResponse},
 };
@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     assistant::title_of,
+    engine,
     models::{MODELS, proto_json},
     scenario::Quirk,
     stream::BodyFormat,
@@ -88,16 +89,27 @@ pub(crate) fn answer(
             let message = GetServerConfigResponse {
                 config_version: CONFIG_VERSION.to_owned(),
                 http2_config: sim.config().http2_config,
-                ..GetServerConfigResponse::default()
+                agent_url_config: agent_urls(sim),
             };
-            let as_json = json!({
+            let mut as_json = json!({
                 "configVersion": CONFIG_VERSION,
                 "http2Config": message.http2_config().as_str_name(),
             });
+            if let (Some(urls), Some(table)) = (&message.agent_url_config, as_json.as_object_mut())
+            {
+                let urls = json!({ "agentUrl": urls.agent_url, "agentnUrl": urls.agentn_url });
+                table.insert("agentUrlConfig".to_owned(), urls);
+            }
             responses::unary(form, &message, &as_json, enveloped)
         }
         _ => responses::unary(form, &NameAgentResponse::default(), &json!({}), enveloped),
     })
+}
+
+/// The addresses for runs, where the service gives any.
+fn agent_urls(sim: &Sim) -> Option<AgentUrlConfig> {
+    let (agent, agentn) = engine::agent_urls(sim.service.state.behaviour.host_config)?;
+    Some(AgentUrlConfig { agent_url: agent.to_owned(), agentn_url: agentn.to_owned() })
 }
 
 fn first_message(form: BodyFormat, body: &[u8]) -> String {

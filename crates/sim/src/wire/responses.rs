@@ -112,6 +112,17 @@ pub(crate) fn error_in(form: BodyFormat, failure: &ConnectError) -> SimResponse 
     }
 }
 
+/// A stream that ends at once with an error, after status 200.
+pub(crate) fn ended(form: BodyFormat, failure: &ConnectError) -> SimResponse {
+    let frame = match form {
+        BodyFormat::GrpcWeb => trailer_frame(Some(failure)),
+        BodyFormat::Json | BodyFormat::Proto | BodyFormat::Connect => {
+            connect::end_frame(Some(failure))
+        }
+    };
+    whole(StatusCode::OK, form.mime(), frame)
+}
+
 /// A refusal in the format of the request. One that has only a status comes from a proxy in
 /// front of the service, which speaks plain HTTP.
 pub(crate) fn refusal_in(form: BodyFormat, refuse: &Refuse) -> SimResponse {

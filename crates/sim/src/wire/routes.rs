@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicBool, Ordering},
 };
 
 use bytes::Bytes;
@@ -17,8 +17,11 @@ use ibeam_proto::{
 use tokio::sync::mpsc;
 
 use super::{
-    Sim, append, auth, headers, model_calls,
+    Sim,
+    append::{self, ALLOWED_TOOLS, OpenAppends},
+    auth, headers, hosts, model_calls,
     responses::{self, SimBody, SimResponse},
+    usage,
 };
 use crate::{
     config::SimHttp2,
@@ -35,6 +38,8 @@ const RUN: &str = "/agent.v1.AgentService/Run";
 const RUN_SSE: &str = "/agent.v1.AgentService/RunSSE";
 /// The counters, for other processes. The real service has no such path.
 const STATS: &str = "/sim/stats";
+/// What the models know.
+const PROMPTS: &str = "/sim/prompts";
 const BIDI_APPEND: &str = "/aiserver.v1.BidiService/BidiAppend";
 
 /// Answers one request.
@@ -47,12 +52,19 @@ pub(crate) async fn answer(
     if path == STATS && request.method() == Method::GET {
         return Ok(responses::json(StatusCode::OK, &sim.service.state.records.report()));
     }
+    if path == PROMPTS && request.method() == Method::GET {
+        let prompts = serde_json::json!({ "prompts": sim.prompts() });
+        return Ok(responses::json(StatusCode::OK, &prompts));
+    }
     sim.counters().request(&path);
     if path == RUN
         && request.version() == Version::HTTP_2
         && sim.config().http2 == SimHttp2::Http11Required
     {
         return Err(h2::Reason::HTTP_1_1_REQUIRED.into());
+    }
+    if let (RUN | RUN_SSE, Some(refusal)) = (path.as_str(), hosts::refusal(&sim, &request)) {
+        return Ok(refusal);
     }
     let reply = match (request.method(), path.as_str()) {
         (&Method::POST, RUN) => run(sim, control, request).await,
@@ -75,6 +87,9 @@ async fn unary(sim: &Sim, path: &str, request: Request<Incoming>) -> SimResponse
             return append::answer(sim, &head.headers, &body);
         }
         if let Some(reply) = model_calls::answer(sim, path, &head.headers, &body) {
+            return reply;
+        }
+        if let Some(reply) = usage::answer(sim, path, &head.headers, &body) {
             return reply;
         }
         if deprecated(path) {
@@ -150,12 +165,12 @@ async fn run_sse(
         let error = ConnectError::new(Code::InvalidArgument, "request_id is required");
         return responses::error_in(form, &error);
     }
-    let Some((rx, bytes)) = sim.service.appends.open(&id) else {
+    let Some(opened) = sim.service.appends.open(&id) else {
         let error = ConnectError::new(Code::AlreadyExists, "The stream is taken");
         return responses::error_in(form, &error);
     };
     let joined = JoinedAppends { sim: sim.clone(), id };
-    let source = RunSource::Appends { rx, bytes, opening: body.len(), joined };
+    let source = RunSource::Appends { opened, opening: body.len(), joined };
     start(sim, control, source, &head.headers, form).await
 }
 
@@ -181,6 +196,7 @@ async fn start(
         transport: source.transport(),
         ..RunReport::default()
     };
+    let unlisted = source.unlisted();
     let (inbound, tally, joined) = source.open(&sim, report);
     let out = RunOutbound::new(tx, style);
     let mut io = RunIo::new(&sim.service.state, control, inbound, out, tally, number);
@@ -189,7 +205,8 @@ async fn start(
         return responses::refusal_in(form, &refuse);
     }
     let run_headers = RunHeaders {
-        allowed_tools: text("x-cursor-agent-allowed-tools"),
+        allowed_tools: text(ALLOWED_TOOLS),
+        unlisted,
         streaming: text("x-cursor-streaming").as_deref() == Some("true"),
         request_id: text("x-request-id").unwrap_or_default(),
         account: auth::account(headers),
@@ -235,12 +252,7 @@ async fn start(
 /// Where a run's messages come from.
 enum RunSource {
     Stream(Incoming),
-    Appends {
-        rx: mpsc::Receiver<Bytes>,
-        bytes: Arc<AtomicU64>,
-        opening: usize,
-        joined: JoinedAppends,
-    },
+    Appends { opened: OpenAppends, opening: usize, joined: JoinedAppends },
 }
 
 impl RunSource {
@@ -251,16 +263,25 @@ impl RunSource {
         }
     }
 
+    /// Set when an append comes without the header with the allowed tools.
+    fn unlisted(&self) -> Arc<AtomicBool> {
+        match self {
+            Self::Stream(_) => Arc::default(),
+            Self::Appends { opened, .. } => Arc::clone(&opened.unlisted),
+        }
+    }
+
     fn open(self, sim: &Sim, report: RunReport) -> (RunInbound, RunTally, Option<JoinedAppends>) {
         match self {
             Self::Stream(body) => {
                 let tally = RunTally::open(&sim.service.state.records, report, None);
                 (RunInbound::stream(body, tally.clone()), tally, None)
             }
-            Self::Appends { rx, bytes, opening, joined } => {
-                let tally = RunTally::open(&sim.service.state.records, report, Some(bytes));
+            Self::Appends { opened, opening, joined } => {
+                let bytes = Some(opened.bytes);
+                let tally = RunTally::open(&sim.service.state.records, report, bytes);
                 tally.heard(opening);
-                (RunInbound::Appends(rx), tally, Some(joined))
+                (RunInbound::Appends(opened.rx), tally, Some(joined))
             }
         }
     }

@@ -7,6 +7,7 @@
 )]
 
 mod answers;
+mod behaviour;
 mod chains;
 mod costs;
 mod endpoints;

@@ -32,10 +32,10 @@ async fn checkpoint_has_the_whole_conversation() {
         let mut peer = coder(&sim);
         // The first request has a history that the client has built.
         let mut request = peer.request("My dog is Rex");
-        let told = json!({"role": "user", "content": "My cat is Tom"});
+        let stated = json!({"role": "user", "content": "My cat is Tom"});
         let said = json!({"role": "assistant", "content": "Nice"});
         let state = request.conversation_state.as_mut().unwrap();
-        for message in [told, said] {
+        for message in [stated, said] {
             state.root_prompt_messages_json.push(peer.put_blob(message.to_string()));
         }
         let mut state = peer.run(request).await.checkpoint.unwrap();
@@ -123,7 +123,7 @@ async fn checkpoint_belongs_to_an_account() {
     let mut request = peer.request("what did I say");
     request.conversation_state = state;
     assert!(peer.run(request.clone()).await.text.contains("Tom"));
-    peer.token = "somebody-else".to_owned();
+    peer.token = "another-account".to_owned();
     let Some(Ended::Error(error)) = peer.run(request).await.ended else { panic!("no error") };
     assert_eq!((error.code, error.message.as_str()), (Code::Internal, "Blob not found"));
 }

@@ -101,6 +101,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::config::Simulator;
 
     fn names(of: &[&str], program: &Program) -> Vec<String> {
         let ours = of.iter().map(|name| (OsString::from(name), OsString::from("x")));
@@ -114,11 +115,13 @@ mod tests {
 
     #[test]
     fn a_stand_in_is_told_its_scenario_before_all_else() {
-        let program = Program::simulated(Some(Path::new("/a/b.toml")), true);
+        let switches = vec!["cli.worker_stdout=off".to_owned()];
+        let simulator = Simulator { native_tools: true, switches, ..Simulator::default() };
+        let program = Program::simulated(Some(Path::new("/a/b.toml")), &simulator);
         let ours = [(OsString::from(SIMULATION), OsString::from("exit-1:a, b"))];
         let kept = cleaned(ours.into_iter(), &program, Sight::Full);
-        assert_eq!(kept[0].1, "scenario=/a/b.toml,own-tools,exit-1:a, b");
-        let program = Program::simulated(None, false);
+        assert_eq!(kept[0].1, "scenario=/a/b.toml,own-tools,set:cli.worker_stdout=off,exit-1:a, b");
+        let program = Program::simulated(None, &Simulator::default());
         assert_eq!(names(&[], &program), ["NO_COLOR"]);
     }
 
@@ -157,7 +160,7 @@ mod tests {
             "IBEAM_FAKE_AGENT_HOME",
         ];
         assert_eq!(names(&ours, &real()), ["NO_COLOR"]);
-        let simulated = Program::simulated(None, false);
+        let simulated = Program::simulated(None, &Simulator::default());
         let told = ["IBEAM_FAKE_AGENT_HOME", "IBEAM_FAKE_AGENT", "NO_COLOR"];
         assert_eq!(names(&ours, &simulated), told);
     }

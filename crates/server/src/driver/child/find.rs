@@ -17,7 +17,7 @@ use super::{
     capture::{Asking, capture},
     trust::check_program,
 };
-use crate::tasks::Tasks;
+use crate::{config::Simulator, tasks::Tasks};
 
 /// For a program to say its version. A cold start reads many files.
 const VERSION_TIME: Duration = Duration::from_secs(10);
@@ -39,7 +39,7 @@ impl Program {
 
     /// The stand-in that is part of this program. It plays the scenario, if there is one.
     #[must_use]
-    pub fn simulated(scenario: Option<&Path>, own_tools: bool) -> Self {
+    pub fn simulated(scenario: Option<&Path>, simulator: &Simulator) -> Self {
         let path = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("ibeam"));
         let mut words = Vec::new();
         if let Some(file) = scenario {
@@ -49,7 +49,8 @@ impl Program {
             word.push(file);
             words.push(word);
         }
-        words.extend(own_tools.then(|| OsString::from("own-tools")));
+        words.extend(simulator.native_tools.then(|| OsString::from("own-tools")));
+        words.extend(simulator.switches.iter().map(|switch| format!("set:{switch}").into()));
         Self { path, leading: vec![OsString::from("fake-cursor-agent")], words }
     }
 

@@ -110,7 +110,7 @@ impl ChildConfig {
                     Backend::Sim { scenario } => scenario.as_deref(),
                     Backend::Cursor => None,
                 };
-                Program::simulated(scenario, config.simulator.native_tools)
+                Program::simulated(scenario, &config.simulator)
             }),
             folders: config::runs_dir(),
             result_bytes: config.tools.result_bytes,

@@ -131,7 +131,7 @@ impl AcpAgent {
     /// `None`: the request is never answered.
     async fn request(&self, method: &str, params: &Value) -> Option<RpcResult> {
         Some(match method {
-            "initialize" => Ok(objects::initialized(params)),
+            "initialize" => Ok(objects::initialized(params, self.fake.behaviour.acp_initialize)),
             "authenticate" => self.check().map(|()| json!({})),
             "session/new" => self.open(params).await,
             "session/load" => self.load(params).await,

@@ -7,28 +7,32 @@ use super::super::{
 };
 use crate::{assistant::title_of, models};
 
+/// The newest version whose answers are known.
+const NEWEST: &str = "2026.10.01-e373342";
+
 const MODES: &[(CliMode, &str, &str)] = &[
     (CliMode::Agent, "Agent", "Full agent capabilities with tool access"),
     (CliMode::Plan, "Plan", "Read-only mode for planning and designing before implementation"),
     (CliMode::Ask, "Ask", "Q&A mode: no edits or command execution"),
 ];
 
-/// The protocol version is ours, or the client's if that is older.
-pub(super) fn initialized(params: &Value) -> Value {
+/// The protocol version is ours, or the client's if that is older. `newest`: as the CLI
+/// 2026.10.01 answers.
+pub(super) fn initialized(params: &Value, newest: bool) -> Value {
     let theirs = params.get("protocolVersion").and_then(Value::as_u64).unwrap_or(1);
     json!({
         "protocolVersion": theirs.min(1),
         "agentCapabilities": {
             "loadSession": true,
             "promptCapabilities": { "image": true, "audio": false, "embeddedContext": false },
-            "mcpCapabilities": { "http": true, "sse": false },
+            "mcpCapabilities": { "http": true, "sse": newest },
             "sessionCapabilities": { "list": {} },
         },
         "authMethods": [{
             "id": "cursor_login", "name": "Cursor Login",
             "description": "Sign in with 'cursor-agent login'",
         }],
-        "agentInfo": { "name": "cursor-agent", "title": "Cursor Agent", "version": VERSION },
+        "agentInfo": { "name": "cursor-agent", "title": "Cursor Agent", "version": if newest { NEWEST } else { VERSION } },
     })
 }
 
@@ -104,3 +108,7 @@ pub(super) fn call_done(act: &ToolActivity) -> Value {
         "rawOutput": act.raw_output(),
     })
 }
+
+#[cfg(test)]
+#[path = "objects_tests.rs"]
+mod tests;

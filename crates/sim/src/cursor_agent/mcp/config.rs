@@ -6,6 +6,8 @@ use std::{collections::BTreeMap, path::Path};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::{blobs::id_of, protobuf::hex};
+
 /// A server and how to reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct McpServerConfig {
@@ -22,6 +24,13 @@ pub(super) enum McpTarget {
 impl McpServerConfig {
     pub(in super::super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The key of its approval in a folder. Any change of the entry makes another one.
+    pub(in super::super) fn approval_key(&self, folder: &Path) -> String {
+        let entry = format!("{} {:?}", folder.display(), self.target);
+        let hash = hex(id_of(entry.as_bytes()).get(..8).unwrap_or_default());
+        format!("{}-{hash}", self.name)
     }
 }
 

@@ -13,12 +13,12 @@ use tokio::{
 
 use super::MESSAGE_CAP;
 
-type Waiting = Arc<Mutex<HashMap<u64, oneshot::Sender<Value>>>>;
+type UnansweredCalls = Arc<Mutex<HashMap<u64, oneshot::Sender<Value>>>>;
 
 #[derive(Debug)]
 pub(super) struct McpStdio {
     input: AsyncMutex<ChildStdin>,
-    waiting: Waiting,
+    waiting: UnansweredCalls,
     /// Killed when this is dropped.
     _child: Child,
     _reader: JoinSet<()>,
@@ -42,7 +42,7 @@ impl McpStdio {
         let no_pipe = || format!("{command}: no pipes");
         let input = child.stdin.take().ok_or_else(no_pipe)?;
         let output = child.stdout.take().ok_or_else(no_pipe)?;
-        let waiting = Waiting::default();
+        let waiting = UnansweredCalls::default();
         let mut reader = JoinSet::new();
         reader.spawn(read(output, Arc::clone(&waiting)));
         let input = AsyncMutex::new(input);
@@ -66,7 +66,7 @@ impl McpStdio {
 }
 
 /// Passes answers to the requests that wait for them, until the server closes its output.
-async fn read(output: ChildStdout, waiting: Waiting) {
+async fn read(output: ChildStdout, waiting: UnansweredCalls) {
     let mut output = BufReader::new(output);
     let mut line = Vec::new();
     loop {

@@ -2,10 +2,16 @@
 
 use bytes::Bytes;
 use ibeam_proto::agent::{
-    AgentRunRequest, ConversationAction, McpResult, McpSuccess, McpTextContent,
-    McpToolResultContentItem, RequestedModelModelParameter, UserMessage, conversation_action,
-    mcp_result, mcp_tool_result_content_item,
+    AgentClientMessage, AgentRunRequest, AgentServerMessage, ConversationAction,
+    ExecClientControlMessage, ExecClientMessage, ExecClientStreamClose, McpApproved, McpRejected,
+    McpResult, McpStateExecResult, McpStateServer, McpStateSuccess, McpSuccess, McpTextContent,
+    McpToolDefinition, McpToolResultContentItem, RequestedModelModelParameter, ShellResult,
+    UserMessage, agent_client_message::Message as ToServer, agent_server_message::Message,
+    conversation_action, exec_client_control_message, exec_client_message,
+    exec_server_message::Message as Exec, mcp_result, mcp_state_exec_result,
+    mcp_tool_result_content_item,
 };
+use prost::Message as _;
 
 /// A request that resumes.
 pub(crate) fn resume(mut request: AgentRunRequest) -> AgentRunRequest {
@@ -49,4 +55,49 @@ pub(crate) fn mcp_text(text: &str) -> McpResult {
             is_error: false,
         })),
     }
+}
+
+/// The state of a client's only MCP server.
+pub(super) fn mcp_state(tools: &[McpToolDefinition]) -> McpStateExecResult {
+    let server = McpStateServer {
+        server_name: "peer".to_owned(),
+        server_identifier: "peer".to_owned(),
+        tools: tools.to_vec(),
+        status: Some("connected".to_owned()),
+        ..McpStateServer::default()
+    };
+    let success = McpStateSuccess { servers: vec![server] };
+    McpStateExecResult { result: Some(mcp_state_exec_result::Result::Success(success)) }
+}
+
+pub(super) fn approval_result(approves: bool) -> McpResult {
+    let rejected = McpRejected { reason: "no".to_owned(), ..McpRejected::default() };
+    let result = match approves {
+        true => mcp_result::Result::Approved(McpApproved {}),
+        false => mcp_result::Result::Rejected(rejected),
+    };
+    McpResult { result: Some(result) }
+}
+
+/// What closes a shell after its stream.
+pub(super) fn shell_end(asked: &Bytes, closes: bool) -> Vec<Bytes> {
+    let message = AgentServerMessage::decode(asked.clone()).unwrap().message;
+    let Some(Message::ExecServerMessage(exec)) = message else { return Vec::new() };
+    if !closes || !matches!(exec.message, Some(Exec::ShellStreamArgs(_))) {
+        return Vec::new();
+    }
+    let result = exec_client_message::Message::ShellResult(ShellResult::default());
+    let result = ToServer::ExecClientMessage(ExecClientMessage {
+        id: exec.id,
+        exec_id: exec.exec_id,
+        message: Some(result),
+        ..ExecClientMessage::default()
+    });
+    let close = ExecClientStreamClose { id: exec.id };
+    let close = ToServer::ExecClientControlMessage(ExecClientControlMessage {
+        message: Some(exec_client_control_message::Message::StreamClose(close)),
+    });
+    [result, close]
+        .map(|message| AgentClientMessage { message: Some(message) }.encode_to_vec().into())
+        .into()
 }

@@ -22,8 +22,8 @@ use ibeam_proto::agent::{
     AgentClientMessage, AgentRunRequest, AgentServerMessage, ConversationAction,
     ConversationStateStructure, ExecClientMessage, ExecServerMessage, GetBlobResult,
     KvClientMessage, McpToolDefinition, RequestContext, RequestContextResult,
-    RequestContextSuccess, RequestedModel, SetBlobResult, TurnEndedUpdate, UserMessage,
-    UserMessageAction, agent_client_message::Message as ToServer,
+    RequestContextSuccess, RequestedModel, SetBlobResult, ToolCallCompletedUpdate, TurnEndedUpdate,
+    UserMessage, UserMessageAction, agent_client_message::Message as ToServer,
     agent_server_message::Message as FromServer, conversation_action,
     exec_client_message::Message as Result_, exec_server_message::Message as Exec,
     interaction_update::Message as Update, kv_client_message, kv_server_message,
@@ -67,6 +67,15 @@ pub(crate) struct Heard {
     pub(crate) partials: Vec<(String, bool)>,
     pub(crate) checkpoint: Option<ConversationStateStructure>,
     pub(crate) updates: Vec<String>,
+    /// Tool-call updates, announced counts and execs in their order, such as `listed 2`.
+    pub(crate) order: Vec<String>,
+    pub(crate) completed: Vec<ToolCallCompletedUpdate>,
+    /// Blobs that were asked for.
+    pub(crate) gets: Vec<Bytes>,
+    pub(crate) checkpoints: u32,
+    /// Messages with the times until the first token, and updates with a start time.
+    pub(crate) timed: u32,
+    pub(crate) started_at: u32,
     pub(crate) chunks: Vec<usize>,
     pub(crate) headers: http::HeaderMap,
     pub(crate) ended: Option<Ended>,
@@ -82,9 +91,17 @@ pub(crate) struct Peer {
     pub(crate) mcp_text: String,
     pub(crate) inline_context: bool,
     pub(crate) headers: Vec<(&'static str, &'static str)>,
+    /// The name of the host that requests are for.
+    pub(crate) host: &'static str,
     pub(crate) token: String,
     /// Files for the execs that read and write; without it those are refused.
     pub(crate) files: Option<Arc<Mutex<HashMap<String, String>>>>,
+    /// Whether the state of the MCP servers is answered.
+    pub(crate) mcp_state: bool,
+    /// Whether questions for permission are answered with an approval.
+    pub(crate) approves: bool,
+    /// Whether a shell stream is followed by its result and `stream_close`.
+    pub(crate) closes_shells: bool,
     /// The id of a RunSSE stream.
     pub(crate) stream: String,
     /// How long a client tool takes.
@@ -104,6 +121,7 @@ impl Peer {
             cloud_rule: None,
             mcp_text: "tool says hi".to_owned(),
             inline_context: false,
+            host: "sim",
             headers: vec![
                 ("x-cursor-client-type", "cli"),
                 ("x-cursor-client-version", "cli-2026.01.09-231024f"),
@@ -114,6 +132,9 @@ impl Peer {
             ],
             token: Sim::TOKEN.to_owned(),
             files: None,
+            mcp_state: true,
+            approves: true,
+            closes_shells: false,
             stream: "33333333-3333-4333-8333-333333333333".to_owned(),
             tool_time: Duration::ZERO,
             mute: false,
@@ -202,7 +223,7 @@ impl Peer {
     }
 
     pub(crate) fn head(&self, path: &str, mime: &str) -> http::request::Builder {
-        let mut request = Request::post(format!("http://sim{path}"))
+        let mut request = Request::post(format!("http://{}{path}", self.host))
             .header("content-type", mime)
             .header("authorization", format!("Bearer {}", self.token));
         for (name, value) in &self.headers {
@@ -280,6 +301,9 @@ impl Peer {
                                 tokio::time::sleep(self.tool_time).await;
                             }
                             reply(answer).await;
+                            for end in messages::shell_end(&bytes, self.closes_shells) {
+                                reply(end).await;
+                            }
                         }
                     }
                 }
@@ -288,7 +312,9 @@ impl Peer {
     }
 
     fn hear(&mut self, raw: &Bytes, heard: &mut Heard) -> Option<Bytes> {
-        let message = AgentServerMessage::decode(raw.clone()).unwrap().message?;
+        let decoded = AgentServerMessage::decode(raw.clone()).unwrap();
+        let message = decoded.message?;
+        heard.timed += u32::from(decoded.ttft_breakdown.is_some());
         if let FromServer::InteractionQuery(query) = &message {
             heard.queries += 1;
             // The arm may be outside the schema: the answer goes under its number.
@@ -303,10 +329,19 @@ impl Peer {
     fn hear_message(&mut self, message: FromServer, heard: &mut Heard) -> Option<ToServer> {
         match message {
             FromServer::InteractionUpdate(update) => {
+                heard.started_at += u32::from(update.message_started_at_ms.is_some());
                 let update = update.message?;
                 let name = format!("{update:?}");
-                heard.updates.push(name.split(['(', ' ']).next().unwrap().to_owned());
+                let name = name.split(['(', ' ']).next().unwrap();
+                heard.updates.push(name.to_owned());
+                if name.contains("ToolCall") {
+                    heard.order.push(name.to_owned());
+                }
                 match update {
+                    Update::ToolRequestsListed(listed) => {
+                        heard.order.push(format!("listed {}", listed.call_count));
+                    }
+                    Update::ToolCallCompleted(completed) => heard.completed.push(completed),
                     Update::TextDelta(delta) => heard.text.push_str(&delta.text),
                     Update::ThinkingDelta(delta) => heard.thinking.push_str(&delta.text),
                     Update::Heartbeat(_) => heard.heartbeats += 1,
@@ -324,16 +359,21 @@ impl Peer {
             }
             FromServer::ExecServerMessage(exec) => {
                 let answer = self.answer_exec(&exec);
+                if !matches!(exec.message, Some(Exec::RequestContextArgs(_))) {
+                    heard.order.push("exec".to_owned());
+                }
                 heard.execs.push(exec);
-                Some(answer)
+                answer
             }
             FromServer::ConversationCheckpointUpdate(state) => {
                 heard.checkpoint = Some(state);
+                heard.checkpoints += 1;
                 None
             }
             FromServer::KvServerMessage(kv) => {
                 let message = match kv.message? {
                     kv_server_message::Message::GetBlobArgs(get) => {
+                        heard.gets.push(get.blob_id.clone());
                         kv_client_message::Message::GetBlobResult(GetBlobResult {
                             blob_data: self.blobs.get(&get.blob_id).cloned(),
                             ..GetBlobResult::default()
@@ -362,7 +402,7 @@ impl Peer {
         }
     }
 
-    fn answer_exec(&self, exec: &ExecServerMessage) -> ToServer {
+    fn answer_exec(&self, exec: &ExecServerMessage) -> Option<ToServer> {
         let message = match &exec.message {
             Some(Exec::RequestContextArgs(_)) => {
                 Result_::RequestContextResult(RequestContextResult {
@@ -371,6 +411,13 @@ impl Peer {
                         served_from_disk_cache: None,
                     })),
                 })
+            }
+            Some(Exec::McpStateExecArgs(_)) if !self.mcp_state => return None,
+            Some(Exec::McpStateExecArgs(_)) => {
+                Result_::McpStateExecResult(messages::mcp_state(&self.tools))
+            }
+            Some(Exec::McpArgs(args)) if args.smart_mode_approval_only => {
+                Result_::McpResult(messages::approval_result(self.approves))
             }
             Some(Exec::McpArgs(_)) => Result_::McpResult(mcp_text(&self.mcp_text)),
             Some(other) if self.files.is_some() => self.native(other),
@@ -383,17 +430,17 @@ impl Peer {
                     error: "unsupported".to_owned(),
                     stack_trace: None,
                 };
-                return ToServer::ExecClientControlMessage(ExecClientControlMessage {
+                return Some(ToServer::ExecClientControlMessage(ExecClientControlMessage {
                     message: Some(exec_client_control_message::Message::Throw(throw)),
-                });
+                }));
             }
         };
-        ToServer::ExecClientMessage(ExecClientMessage {
+        Some(ToServer::ExecClientMessage(ExecClientMessage {
             id: exec.id,
             exec_id: exec.exec_id.clone(),
             message: Some(message),
             ..ExecClientMessage::default()
-        })
+        }))
     }
 }
 
