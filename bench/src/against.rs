@@ -3,16 +3,16 @@
 use std::fmt::Write as _;
 
 use crate::{
-    dialects::Dialects,
+    dialects::DialectRace,
     lane::Column,
     metric::Metric,
     page::{error_lines, ratio_cell, spread_cell},
     report::counts,
-    stats::{Better, Series, Verdict, compare},
+    stats::{Better, RowVerdict, Series, compare},
 };
 
 /// One number of both builds.
-struct Row {
+struct BuildRow {
     name: String,
     better: Better,
     this: Series,
@@ -21,11 +21,21 @@ struct Row {
     direct: Option<Series>,
 }
 
-impl Row {
-    fn verdict(&self) -> Verdict {
+impl BuildRow {
+    fn new(name: String, metric: Metric, direct: &Series, this: &Column, earlier: &Column) -> Self {
+        Self {
+            name,
+            better: metric.better(),
+            this: this.series(metric),
+            earlier: earlier.series(metric),
+            direct: (metric == Metric::Events).then(|| direct.clone()),
+        }
+    }
+
+    fn verdict(&self) -> RowVerdict {
         match &self.direct {
             Some(direct) if !(counts(direct, &self.this) && counts(direct, &self.earlier)) => {
-                Verdict::SimulatorTooSlow
+                RowVerdict::SimulatorTooSlow
             }
             _ => compare(self.this.ratio(&self.earlier).spread(), self.better),
         }
@@ -37,7 +47,7 @@ pub(crate) fn table(
     direct: &Series,
     this: &Column,
     earlier: &Column,
-    dialects: &Dialects,
+    dialects: &DialectRace,
 ) -> String {
     let mut rows = race_rows(direct, this, earlier);
     rows.extend(dialect_rows(dialects));
@@ -64,41 +74,32 @@ pub(crate) fn table(
 }
 
 /// All errors of one build, in the race and in the dialects.
-fn errors(column: &Column, dialects: &Dialects, at: usize) -> Vec<String> {
+fn errors(column: &Column, dialects: &DialectRace, at: usize) -> Vec<String> {
     let rows = dialects.gateways.get(at).into_iter().flatten();
-    column.errors.iter().chain(rows.flat_map(|row| &row.errors)).cloned().collect()
+    column.errors.iter().chain(rows.flat_map(|row| &row.column.errors)).cloned().collect()
 }
 
-fn race_rows(direct: &Series, this: &Column, earlier: &Column) -> Vec<Row> {
-    let rows = Metric::ALL.into_iter().map(|metric| Row {
-        name: metric.name().to_owned(),
-        better: metric.better(),
-        this: this.series(metric),
-        earlier: earlier.series(metric),
-        direct: (metric == Metric::Events).then(|| direct.clone()),
-    });
-    rows.collect()
+fn race_rows(direct: &Series, this: &Column, earlier: &Column) -> Vec<BuildRow> {
+    let row =
+        |metric: Metric| BuildRow::new(metric.name().to_owned(), metric, direct, this, earlier);
+    Metric::ALL.into_iter().map(row).collect()
 }
 
-fn dialect_rows(dialects: &Dialects) -> Vec<Row> {
+fn dialect_rows(dialects: &DialectRace) -> Vec<BuildRow> {
     let mut rows = Vec::new();
     let [this, earlier] = dialects.gateways.as_slice() else { return rows };
     for (this, earlier) in this.iter().zip(earlier) {
         let name = this.dialect.name();
-        rows.push(Row {
-            name: format!("{name}: {}", Metric::Events.name()),
-            better: Metric::Events.better(),
-            this: this.rate.clone(),
-            earlier: earlier.rate.clone(),
-            direct: Some(dialects.direct.clone()),
-        });
-        rows.push(Row {
-            name: format!("{name}: {}", Metric::Cpu.name()),
-            better: Metric::Cpu.better(),
-            this: this.cpu.clone(),
-            earlier: earlier.cpu.clone(),
-            direct: None,
-        });
+        for metric in [Metric::Events, Metric::Cpu] {
+            let title = format!("{name}: {}", metric.name());
+            rows.push(BuildRow::new(
+                title,
+                metric,
+                &dialects.direct,
+                &this.column,
+                &earlier.column,
+            ));
+        }
     }
     rows
 }

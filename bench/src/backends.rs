@@ -13,9 +13,10 @@ use tokio::{
 
 use crate::{
     child::Racer,
-    lane::progress,
-    load::Target,
+    lane::{Column, progress},
+    load::LoadTarget,
     measure::{first_event, speed},
+    metric::Metric,
     page::{error_lines, ratio_cell, spread_cell},
     recipe::backend_start,
     rules::{MARK, Rule, Size, scenario},
@@ -30,17 +31,14 @@ const MORE_EVENTS: u64 = 5;
 const BACKENDS: [&str; 3] = ["agent", "cli", "acp"];
 
 /// One row of the table.
-pub(crate) struct Row {
+pub(crate) struct BackendRow {
     pub(crate) name: &'static str,
-    rate: Series,
-    /// Microseconds from the request to the first event.
-    first: Series,
-    pub(crate) errors: Vec<String>,
+    pub(crate) column: Column,
 }
 
 /// All backends, and what the stand-in for Cursor's CLI does by itself, in events/s.
-pub(crate) struct Backends {
-    pub(crate) rows: Vec<Row>,
+pub(crate) struct BackendRace {
+    pub(crate) rows: Vec<BackendRow>,
     alone: Series,
 }
 
@@ -49,7 +47,7 @@ pub(crate) async fn race(
     size: Size,
     rounds: usize,
     firsts: usize,
-) -> anyhow::Result<Backends> {
+) -> anyhow::Result<BackendRace> {
     let size = Size { fast_events: size.fast_events * MORE_EVENTS, ..size };
     let file = tempfile::Builder::new().suffix(".toml").tempfile()?;
     std::fs::write(file.path(), scenario(size))?;
@@ -57,7 +55,8 @@ pub(crate) async fn race(
     for name in BACKENDS {
         racers.push(backend_start(ibeam, name, file.path()).start().await.context(name)?);
     }
-    let mut rows: Vec<Row> = BACKENDS.into_iter().map(Row::new).collect();
+    let mut rows: Vec<BackendRow> =
+        BACKENDS.into_iter().map(|name| BackendRow { name, column: Column::default() }).collect();
     let mut alone = Series::default();
     for round in 0..=rounds {
         progress("backends", round, rounds);
@@ -75,24 +74,14 @@ pub(crate) async fn race(
     for racer in racers {
         racer.stop().await;
     }
-    Ok(Backends { rows, alone })
+    Ok(BackendRace { rows, alone })
 }
 
-impl Row {
-    fn new(name: &'static str) -> Self {
-        Self { name, rate: Series::default(), first: Series::default(), errors: Vec::new() }
-    }
-
+impl BackendRow {
     async fn measure(&mut self, racer: &Racer, size: Size, firsts: usize, counted: bool) {
-        let target = Target::Http(racer.address);
-        let first = first_event(&target, firsts).await;
-        let speed = speed(&target, racer, STREAMS, size).await;
-        self.errors.extend(first.errors);
-        self.errors.extend(speed.errors);
-        if counted {
-            self.first.push(first.value);
-            self.rate.push(speed.events_per_second);
-        }
+        let target = LoadTarget::Http(racer.address);
+        self.column.take(first_event(&target, firsts).await, counted);
+        self.column.take(speed(&target, racer, STREAMS, size).await, counted);
     }
 }
 
@@ -141,9 +130,9 @@ async fn stand_in(ibeam: std::path::PathBuf, scenario: std::path::PathBuf) -> an
     Ok(events)
 }
 
-pub(crate) fn table(backends: &Backends) -> String {
-    let Backends { rows, alone } = backends;
-    let agent = rows.first().map(|row| row.rate.clone()).unwrap_or_default();
+pub(crate) fn table(backends: &BackendRace) -> String {
+    let BackendRace { rows, alone } = backends;
+    let agent = rows.first().map(|row| row.column.series(Metric::Events)).unwrap_or_default();
     let mut out = format!(
         "The stand-in for `cursor-agent` read directly: {} events/s, {STREAMS} at once.\n\n",
         spread_cell(alone.spread())
@@ -154,7 +143,8 @@ pub(crate) fn table(backends: &Backends) -> String {
         "| {STREAMS} streams, simulated backends | events/s | of agent | of the stand-in alone | time to first event, µs | errors | |\n\
          |---|---:|---:|---:|---:|---:|---|"
     );
-    for Row { name, rate, first, errors } in rows {
+    for BackendRow { name, column } in rows {
+        let rate = column.series(Metric::Events);
         let of_agent = rate.ratio(&agent).spread();
         let is_agent = *name == "agent";
         let of_alone = if is_agent { None } else { rate.ratio(alone).spread() };
@@ -165,11 +155,11 @@ pub(crate) fn table(backends: &Backends) -> String {
             spread_cell(rate.spread()),
             ratio_cell(of_agent),
             ratio_cell(of_alone),
-            spread_cell(first.spread()),
-            errors.len(),
+            spread_cell(column.series(Metric::FirstEvent).spread()),
+            column.errors.len(),
             judge_open(claim).words(),
         );
     }
-    out += &error_lines(rows.iter().map(|row| (row.name, row.errors.as_slice())));
+    out += &error_lines(rows.iter().map(|row| (row.name, row.column.errors.as_slice())));
     out
 }

@@ -1,10 +1,8 @@
 //! The racers' processes, and what the kernel knows about them.
 
 use std::{
-    ffi::OsStr,
     fs,
     net::{Ipv4Addr, SocketAddr, TcpListener},
-    path::Path,
     process::Stdio,
     time::Duration,
 };
@@ -28,40 +26,28 @@ pub(crate) struct Racer {
     _home: tempfile::TempDir,
 }
 
-/// How a racer is started.
-pub(crate) struct Start<'a> {
-    pub(crate) program: &'a OsStr,
-    pub(crate) args: Vec<String>,
-    pub(crate) env: Vec<(&'a str, String)>,
-    /// The program chooses its port and prints `PORT <n>`.
-    pub(crate) prints_port: bool,
-}
-
 /// A port that was free a moment ago.
 pub(crate) fn free_port() -> anyhow::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
 impl Racer {
-    /// Starts a process and waits until its port is open.
-    pub(crate) async fn start(start: Start<'_>, port: u16) -> anyhow::Result<Self> {
+    /// Starts a process and waits until its port is open. None: the program chooses its port and
+    /// prints `PORT <n>`.
+    pub(crate) async fn start(mut command: Command, port: Option<u16>) -> anyhow::Result<Self> {
         let home = tempfile::tempdir()?;
-        let mut child = Command::new(start.program)
-            .args(&start.args)
-            .env_clear()
-            .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
+        let mut child = command
             .env("HOME", home.path())
-            .envs(start.env)
             .current_dir(home.path())
             .stdin(Stdio::null())
-            .stdout(if start.prints_port { Stdio::piped() } else { Stdio::null() })
-            .stderr(log(home.path())?)
+            .stdout(if port.is_none() { Stdio::piped() } else { Stdio::null() })
+            .stderr(fs::File::create(home.path().join("log"))?)
             .kill_on_drop(true)
             .spawn()
-            .with_context(|| format!("start {}", start.program.display()))?;
-        let port = match child.stdout.take() {
-            Some(out) => printed_port(out).await?,
-            None => port,
+            .with_context(|| format!("start {}", command.as_std().get_program().display()))?;
+        let port = match port {
+            Some(port) => port,
+            None => printed_port(child.stdout.take().context("its output")?).await?,
         };
         let racer = Self { child, address: (Ipv4Addr::LOCALHOST, port).into(), _home: home };
         racer.listening().await?;
@@ -106,10 +92,6 @@ pub(crate) fn cpu_seconds(pid: u32) -> f64 {
     let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
     let ticks: f64 = fields.skip(11).take(4).filter_map(|text| text.parse::<f64>().ok()).sum();
     ticks / TICKS_PER_SECOND
-}
-
-fn log(home: &Path) -> anyhow::Result<Stdio> {
-    Ok(fs::File::create(home.join("log"))?.into())
 }
 
 async fn printed_port(out: tokio::process::ChildStdout) -> anyhow::Result<u16> {

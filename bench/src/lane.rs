@@ -7,8 +7,8 @@ use anyhow::Context as _;
 
 use crate::{
     child::Racer,
-    load::Target,
-    measure::{self, Clock},
+    load::LoadTarget,
+    measure::{self, Lap, SimulatorClock},
     metric::Metric,
     page::say,
     raw,
@@ -19,9 +19,9 @@ use crate::{
 
 /// How much is done in a table.
 #[derive(Clone, Copy)]
-pub(crate) struct Heat {
+pub(crate) struct RaceSize {
     pub(crate) simulator: SocketAddr,
-    pub(crate) clock: Clock,
+    pub(crate) clock: SimulatorClock,
     pub(crate) size: Size,
     pub(crate) streams: usize,
     /// Those that count; one more goes before them.
@@ -59,7 +59,7 @@ impl Column {
         Self { series: BTreeMap::from([(metric, series)]), errors: Vec::new() }
     }
 
-    fn take(&mut self, lap: Lap, counted: bool) {
+    pub(crate) fn take(&mut self, lap: Lap, counted: bool) {
         self.errors.extend(lap.errors);
         if counted {
             for (metric, value) in lap.values {
@@ -71,7 +71,7 @@ impl Column {
 
 /// What a racer does at a time, before the next one does the same.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum LapKind {
     Speed,
     Latency,
     FirstEvent,
@@ -79,16 +79,9 @@ enum Kind {
     Memory,
 }
 
-impl Kind {
+impl LapKind {
     const ALL: [Self; 5] =
         [Self::Speed, Self::Latency, Self::FirstEvent, Self::ColdStart, Self::Memory];
-}
-
-/// What came of it. Every metric of the kind is listed, also when it could not be measured, so
-/// that the series of all racers stay in step.
-struct Lap {
-    values: Vec<(Metric, Option<f64>)>,
-    errors: Vec<String>,
 }
 
 impl Lane {
@@ -102,67 +95,37 @@ impl Lane {
         self.column
     }
 
-    async fn lap(&self, kind: Kind, heat: &Heat) -> anyhow::Result<Lap> {
-        let Heat { clock, size, streams, firsts, starts, rest, .. } = *heat;
-        let target = Target::Http(self.racer.address);
+    async fn lap(&self, kind: LapKind, race_size: &RaceSize) -> anyhow::Result<Lap> {
+        let RaceSize { clock, size, streams, firsts, starts, rest, .. } = *race_size;
+        let target = LoadTarget::Http(self.racer.address);
         Ok(match kind {
-            Kind::Speed => {
-                let speed = measure::speed(&target, &self.racer, streams, size).await;
-                Lap {
-                    values: vec![
-                        (Metric::Events, speed.events_per_second),
-                        (Metric::Cpu, speed.cpu_per_million),
-                    ],
-                    errors: speed.errors,
-                }
+            LapKind::Speed => measure::speed(&target, &self.racer, streams, size).await,
+            LapKind::Latency => measure::latency(&target, streams, size, clock).await,
+            LapKind::FirstEvent => measure::first_event(&target, firsts).await,
+            LapKind::ColdStart => {
+                measure::cold_start(&self.recipe, starts).await.context(self.name)?
             }
-            Kind::Latency => {
-                let latency = measure::latency(&target, streams, size, clock).await;
-                Lap {
-                    values: vec![
-                        (Metric::LatencyP50, latency.p50),
-                        (Metric::LatencyP99, latency.p99),
-                    ],
-                    errors: latency.errors,
-                }
-            }
-            Kind::FirstEvent => {
-                let first = measure::first_event(&target, firsts).await;
-                Lap { values: vec![(Metric::FirstEvent, first.value)], errors: first.errors }
-            }
-            Kind::ColdStart => {
-                let cold = measure::cold_start(&self.recipe, starts).await.context(self.name)?;
-                Lap { values: vec![(Metric::ColdStart, cold.value)], errors: cold.errors }
-            }
-            Kind::Memory => {
-                let memory =
-                    measure::memory(&self.recipe, streams, rest).await.context(self.name)?;
-                Lap {
-                    values: vec![
-                        (Metric::RssIdle, Some(memory.idle)),
-                        (Metric::RssStream, memory.per_stream),
-                    ],
-                    errors: memory.errors,
-                }
+            LapKind::Memory => {
+                measure::memory(&self.recipe, streams, rest).await.context(self.name)?
             }
         })
     }
 }
 
 /// Runs all rounds. Gives the rate of the simulator itself in each of them, in events/s.
-pub(crate) async fn race(lanes: &mut [Lane], heat: &Heat) -> anyhow::Result<Series> {
+pub(crate) async fn race(lanes: &mut [Lane], race_size: &RaceSize) -> anyhow::Result<Series> {
     let mut direct = Series::default();
-    for round in 0..=heat.rounds {
-        progress(&format!("{} streams", heat.streams), round, heat.rounds);
+    for round in 0..=race_size.rounds {
+        progress(&format!("{} streams", race_size.streams), round, race_size.rounds);
         let counted = round > 0;
-        let rate = raw::speed(heat.simulator, heat.streams, heat.size).await?;
+        let rate = raw::speed(race_size.simulator, race_size.streams, race_size.size).await?;
         if counted {
             direct.push(Some(rate));
         }
-        for kind in Kind::ALL {
+        for kind in LapKind::ALL {
             for at in order(lanes.len(), round) {
                 if let Some(lane) = lanes.get_mut(at) {
-                    let lap = lane.lap(kind, heat).await?;
+                    let lap = lane.lap(kind, race_size).await?;
                     lane.column.take(lap, counted);
                 }
             }

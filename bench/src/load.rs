@@ -24,7 +24,7 @@ pub(crate) const SETTLE_EVENTS: usize = 5;
 
 /// Where the streams go.
 #[derive(Clone)]
-pub(crate) enum Target {
+pub(crate) enum LoadTarget {
     /// To the simulator itself, over HTTP/2.
     Direct(Arc<Upstream>),
     /// To a gateway, over HTTP/1.1, one connection a stream: a chat request, and marks
@@ -32,12 +32,12 @@ pub(crate) enum Target {
     Http(SocketAddr),
     /// The same in one of the dialects, and only the marks of deltas count: some dialects
     /// say everything again at the end.
-    Spoken(SocketAddr, Dialect),
+    Dialect(SocketAddr, BenchDialect),
 }
 
 /// An API that a stream is asked for through.
 #[derive(Clone, Copy)]
-pub(crate) enum Dialect {
+pub(crate) enum BenchDialect {
     Chat,
     /// As coding clients ask: `store` is false.
     Responses,
@@ -46,7 +46,7 @@ pub(crate) enum Dialect {
     Messages,
 }
 
-impl Dialect {
+impl BenchDialect {
     pub(crate) const ALL: [Self; 4] =
         [Self::Chat, Self::Responses, Self::ResponsesKept, Self::Messages];
 
@@ -91,7 +91,7 @@ impl Dialect {
 
 /// What one stream brought.
 #[derive(Default)]
-pub(crate) struct Seen {
+pub(crate) struct StreamLoad {
     pub(crate) events: u64,
     /// From the request to the first event.
     pub(crate) first: Duration,
@@ -103,7 +103,7 @@ pub(crate) struct Seen {
 
 /// What many streams brought.
 #[derive(Default)]
-pub(crate) struct Crowd {
+pub(crate) struct TotalLoad {
     pub(crate) events: u64,
     pub(crate) elapsed: Duration,
     pub(crate) delays: Vec<i64>,
@@ -111,13 +111,13 @@ pub(crate) struct Crowd {
 }
 
 /// Opens `count` streams at once and reads them to their ends.
-pub(crate) async fn crowd(
-    target: &Target,
+pub(crate) async fn streams_at_once(
+    target: &LoadTarget,
     rule: Rule,
     count: usize,
     size: Size,
     origin: Instant,
-) -> Crowd {
+) -> TotalLoad {
     let expected = rule.events(size);
     let started = Instant::now();
     let mut streams = JoinSet::new();
@@ -129,28 +129,32 @@ pub(crate) async fn crowd(
                 .context("hung")?
         });
     }
-    let mut crowd = Crowd::default();
+    let mut total = TotalLoad::default();
     while let Some(joined) = streams.join_next().await {
         match joined.context("joined").flatten() {
             Ok(seen) => {
-                crowd.events += seen.events;
-                crowd.delays.extend(seen.delays.into_iter().skip(SETTLE_EVENTS));
+                total.events += seen.events;
+                total.delays.extend(seen.delays.into_iter().skip(SETTLE_EVENTS));
                 if seen.events != expected {
-                    crowd.errors.push(format!("{} of {expected} events", seen.events));
+                    total.errors.push(format!("{} of {expected} events", seen.events));
                 }
             }
-            Err(error) => crowd.errors.push(format!("{error:#}")),
+            Err(error) => total.errors.push(format!("{error:#}")),
         }
     }
-    crowd.elapsed = started.elapsed();
-    crowd
+    total.elapsed = started.elapsed();
+    total
 }
 
 /// Opens one stream and reads it to its end.
-pub(crate) async fn stream(target: &Target, rule: Rule, origin: Instant) -> anyhow::Result<Seen> {
+pub(crate) async fn stream(
+    target: &LoadTarget,
+    rule: Rule,
+    origin: Instant,
+) -> anyhow::Result<StreamLoad> {
     let started = Instant::now();
     match target {
-        Target::Direct(upstream) => {
+        LoadTarget::Direct(upstream) => {
             let run = upstream.run(rule).await?;
             if run.response.status() != StatusCode::OK {
                 bail!("status {}", run.response.status());
@@ -159,12 +163,12 @@ pub(crate) async fn stream(target: &Target, rule: Rule, origin: Instant) -> anyh
             drop(run.open);
             seen
         }
-        Target::Http(address) => {
+        LoadTarget::Http(address) => {
             let mut http = Http::open(*address).await?;
-            let response = ask(&mut http, Dialect::Chat, rule).await?;
+            let response = ask(&mut http, BenchDialect::Chat, rule).await?;
             read(response.into_body(), started, origin).await
         }
-        Target::Spoken(address, dialect) => {
+        LoadTarget::Dialect(address, dialect) => {
             let mut http = Http::open(*address).await?;
             let response = ask(&mut http, *dialect, rule).await?;
             read_lines(response.into_body(), *dialect, started, origin).await
@@ -173,13 +177,13 @@ pub(crate) async fn stream(target: &Target, rule: Rule, origin: Instant) -> anyh
 }
 
 /// A stream that has sent its first event and is silent since.
-pub(crate) struct Held {
+pub(crate) struct SilentStream {
     _http: Http,
     _body: Incoming,
 }
 
 /// Opens `count` streams at once and keeps them open.
-pub(crate) async fn hold(address: SocketAddr, count: usize) -> (Vec<Held>, Vec<String>) {
+pub(crate) async fn hold(address: SocketAddr, count: usize) -> (Vec<SilentStream>, Vec<String>) {
     let mut streams = JoinSet::new();
     for _ in 0..count {
         streams.spawn(async move {
@@ -196,29 +200,33 @@ pub(crate) async fn hold(address: SocketAddr, count: usize) -> (Vec<Held>, Vec<S
     (held, errors)
 }
 
-async fn hold_one(address: SocketAddr) -> anyhow::Result<Held> {
+async fn hold_one(address: SocketAddr) -> anyhow::Result<SilentStream> {
     let mut http = Http::open(address).await?;
-    let mut body = ask(&mut http, Dialect::Chat, Rule::Hold).await?.into_body();
-    let mut seen = Seen::default();
+    let mut body = ask(&mut http, BenchDialect::Chat, Rule::Hold).await?.into_body();
+    let mut seen = StreamLoad::default();
     while seen.events == 0 {
         let frame = body.frame().await.context("ended before its first event")?;
         if let Ok(data) = frame?.into_data() {
             seen.take(&data, Duration::ZERO);
         }
     }
-    Ok(Held { _http: http, _body: body })
+    Ok(SilentStream { _http: http, _body: body })
 }
 
-/// The request that every gateway gets; the query tells the relay what ibeam
+/// The request that every gateway gets; the query gives the relay what ibeam
 /// reads from the body.
-async fn ask(http: &mut Http, dialect: Dialect, rule: Rule) -> anyhow::Result<Response<Incoming>> {
+async fn ask(
+    http: &mut Http,
+    dialect: BenchDialect,
+    rule: Rule,
+) -> anyhow::Result<Response<Incoming>> {
     let prompt = rule.prompt();
     let path = format!("{}?bench={}", dialect.path(), prompt.replace(' ', "+"));
     http.post(&path, &[], dialect.body(prompt)).await
 }
 
-async fn read(mut body: Incoming, started: Instant, origin: Instant) -> anyhow::Result<Seen> {
-    let mut seen = Seen::default();
+async fn read(mut body: Incoming, started: Instant, origin: Instant) -> anyhow::Result<StreamLoad> {
+    let mut seen = StreamLoad::default();
     while let Some(frame) = body.frame().await {
         if let Ok(data) = frame?.into_data() {
             let now = Instant::now();
@@ -236,11 +244,11 @@ async fn read(mut body: Incoming, started: Instant, origin: Instant) -> anyhow::
 /// does not seem slower than it is because of the client.
 async fn read_lines(
     mut body: Incoming,
-    dialect: Dialect,
+    dialect: BenchDialect,
     started: Instant,
     origin: Instant,
-) -> anyhow::Result<Seen> {
-    let mut seen = Seen::default();
+) -> anyhow::Result<StreamLoad> {
+    let mut seen = StreamLoad::default();
     let mut rest: Vec<u8> = Vec::new();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame?.into_data() else { continue };
@@ -267,9 +275,9 @@ async fn read_lines(
     Ok(seen)
 }
 
-impl Seen {
-    /// Counts the marks of a whole line, as [`Seen::take`] does, if it holds a delta.
-    fn take_line(&mut self, line: &[u8], dialect: Dialect, now: Duration) {
+impl StreamLoad {
+    /// Counts the marks of a whole line, as [`StreamLoad::take`] does, if it holds a delta.
+    fn take_line(&mut self, line: &[u8], dialect: BenchDialect, now: Duration) {
         if !line.starts_with(dialect.delta()) {
             return;
         }

@@ -9,6 +9,7 @@ mod backends;
 mod child;
 mod dialects;
 mod http;
+mod http2_frames;
 mod lane;
 mod load;
 mod measure;
@@ -39,16 +40,16 @@ use clap::{Parser, Subcommand};
     name = "ibeam-bench",
     about = "Race a raw relay, ibeam and a public peer on one simulator"
 )]
-struct Args {
+struct BenchArgs {
     #[command(subcommand)]
-    role: Option<Role>,
+    role: Option<RacerRole>,
     #[command(flatten)]
-    options: Options,
+    options: BenchOptions,
 }
 
 /// What the racers' processes are started as.
 #[derive(Subcommand)]
-enum Role {
+enum RacerRole {
     /// The raw byte relay
     #[command(hide = true)]
     Relay {
@@ -66,11 +67,11 @@ enum Role {
         size: rules::Size,
     },
     /// Attack a gateway over loopback, and show what that costs
-    Attack(attack::Options),
+    Attack(attack::AttackOptions),
 }
 
 #[derive(clap::Args)]
-struct Options {
+struct BenchOptions {
     /// The ibeam binary
     #[arg(long, value_name = "FILE")]
     ibeam: Option<PathBuf>,
@@ -101,7 +102,7 @@ struct Options {
     parked: Option<usize>,
 }
 
-impl Options {
+impl BenchOptions {
     fn ibeam(&self) -> anyhow::Result<PathBuf> {
         absolute(self.ibeam.as_deref().context("--ibeam is missing")?)
     }
@@ -120,11 +121,11 @@ fn absolute(file: &Path) -> anyhow::Result<PathBuf> {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = BenchArgs::parse();
     let done = match args.role {
-        Some(Role::Relay { port, simulator }) => block_on(relay::run(port, simulator)),
-        Some(Role::Simulator { port, size }) => block_on(simulator::run(port, size)),
-        Some(Role::Attack(options)) => block_on(attack::run(&options)),
+        Some(RacerRole::Relay { port, simulator }) => block_on(relay::run(port, simulator)),
+        Some(RacerRole::Simulator { port, size }) => block_on(simulator::run(port, size)),
+        Some(RacerRole::Attack(options)) => block_on(attack::run(&options)),
         None => block_on(measure_all(&args.options)),
     };
     match done {
@@ -136,7 +137,7 @@ fn main() -> ExitCode {
     }
 }
 
-async fn measure_all(options: &Options) -> anyhow::Result<()> {
+async fn measure_all(options: &BenchOptions) -> anyhow::Result<()> {
     if !options.sessions {
         race::run(options).await?;
     }

@@ -16,15 +16,15 @@ pub(crate) enum Metric {
 
 /// What ibeam has to reach.
 #[derive(Clone, Copy)]
-pub(crate) struct Target {
+pub(crate) struct MetricTarget {
     pub(crate) words: &'static str,
     pub(crate) bound: Bound,
-    pub(crate) of: Of,
+    pub(crate) of: TargetBasis,
 }
 
-/// What a target is about.
+/// Which number a target is for.
 #[derive(Clone, Copy)]
-pub(crate) enum Of {
+pub(crate) enum TargetBasis {
     /// The ratio to the relay.
     Relay,
     /// ibeam's own number.
@@ -69,14 +69,14 @@ impl Metric {
         }
     }
 
-    pub(crate) fn target(self) -> Option<Target> {
+    pub(crate) fn target(self) -> Option<MetricTarget> {
         let (words, bound, of) = match self {
-            Self::Events => ("at least 0.5 of the relay", Bound::AtLeast(0.5), Of::Relay),
-            Self::LatencyP99 => ("at most 2 of the relay", Bound::AtMost(2.0), Of::Relay),
-            Self::RssIdle => ("at most 10 MB", Bound::AtMost(10.0), Of::Ibeam),
-            Self::ColdStart => ("at most 50 ms", Bound::AtMost(50.0), Of::Ibeam),
+            Self::Events => ("at least 0.5 of the relay", Bound::AtLeast(0.5), TargetBasis::Relay),
+            Self::LatencyP99 => ("at most 2 of the relay", Bound::AtMost(2.0), TargetBasis::Relay),
+            Self::RssIdle => ("at most 10 MB", Bound::AtMost(10.0), TargetBasis::Ibeam),
+            Self::ColdStart => ("at most 50 ms", Bound::AtMost(50.0), TargetBasis::Ibeam),
             Self::LatencyP50 | Self::FirstEvent | Self::Cpu | Self::RssStream => return None,
         };
-        Some(Target { words, bound, of })
+        Some(MetricTarget { words, bound, of })
     }
 }

@@ -2,7 +2,7 @@ use super::{error_lines, number, ratio_cell, replaced, spread_cell};
 use crate::stats::Spread;
 
 #[test]
-fn numbers_have_three_digits_that_matter() {
+fn numbers_have_three_significant_digits() {
     for (value, shown) in [
         (0.1234, "0.123"),
         (1.0, "1"),
@@ -25,7 +25,7 @@ fn cells_show_median_and_spread() {
 }
 
 #[test]
-fn errors_are_listed_for_racers_that_had_some() {
+fn errors_of_each_racer_are_listed() {
     let errors = ["hung".to_owned(), "status 500".to_owned()];
     assert_eq!(
         error_lines([("relay", &[][..]), ("ibeam", &errors[..])]),
@@ -34,7 +34,7 @@ fn errors_are_listed_for_racers_that_had_some() {
 }
 
 #[test]
-fn each_table_has_marks_of_its_own() {
+fn each_table_is_written_between_its_own_marks() {
     let page = "a <!-- x:begin -->1<!-- x:end --> b <!-- y:begin -->2<!-- y:end --> c";
     assert_eq!(
         replaced(page, "y", "new\n").unwrap(),

@@ -11,12 +11,12 @@ use anyhow::Context as _;
 use tokio::time::Instant;
 
 use crate::{
-    Options, against,
-    backends::{self, Backends},
-    dialects::{self, Dialects},
-    lane::{self, Column, Heat, Lane},
-    load::{SETTLE_EVENTS, Target, crowd},
-    measure::Clock,
+    BenchOptions, against,
+    backends::{self, BackendRace},
+    dialects::{self, DialectRace},
+    lane::{self, Column, Lane, RaceSize},
+    load::{LoadTarget, SETTLE_EVENTS, streams_at_once},
+    measure::SimulatorClock,
     page::{self, complain, say},
     recipe::{Recipe, ibeam_start, peer_start, relay_start, simulator},
     report,
@@ -38,7 +38,7 @@ const MARKS: &str = "bench";
 
 /// How much is done.
 #[derive(Clone, Copy)]
-struct Plan {
+struct RacePlan {
     size: Size,
     streams: usize,
     /// How many streams a public peer is asked to bear.
@@ -51,8 +51,8 @@ struct Plan {
     rest: Duration,
 }
 
-impl Plan {
-    fn of(options: &Options) -> Self {
+impl RacePlan {
+    fn of(options: &BenchOptions) -> Self {
         let mut plan = if options.smoke { Self::smoke() } else { Self::full() };
         plan.rounds = options.rounds.unwrap_or(plan.rounds);
         plan
@@ -90,33 +90,26 @@ impl Plan {
     }
 }
 
-/// What came of the table with all streams.
-struct Main {
+/// What came of a table: the simulator alone, and its racers.
+struct RaceTable {
     direct: Series,
     relay: Column,
     ibeam: Column,
-    earlier: Option<Column>,
+    /// The earlier build, or the public peer.
+    third: Option<Column>,
 }
 
-/// What came of the table with the public peer.
-struct Peer {
-    direct: Series,
-    relay: Column,
-    ibeam: Column,
-    peer: Column,
-}
-
-pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
-    let plan = Plan::of(options);
+pub(crate) async fn run(options: &BenchOptions) -> anyhow::Result<()> {
+    let plan = RacePlan::of(options);
     let ibeam = options.ibeam()?;
     let earlier = earlier(options, &ibeam)?;
     let peer = options.peer.as_deref().map(fs::canonicalize).transpose().context("--peer")?;
 
     let simulator = simulator(plan.size).await?;
-    let direct = Target::Direct(Arc::new(Upstream::new(simulator.address)));
-    let heat = Heat {
+    let direct = LoadTarget::Direct(Arc::new(Upstream::new(simulator.address)));
+    let race_size = RaceSize {
         simulator: simulator.address,
-        clock: Clock::read(&direct, plan.size).await,
+        clock: SimulatorClock::read(&direct, plan.size).await,
         size: plan.size,
         streams: plan.streams,
         rounds: plan.rounds,
@@ -125,21 +118,27 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
         rest: plan.rest,
     };
 
-    let main = main_table(&heat, &ibeam, earlier.as_deref()).await?;
-    let dialects = dialects(&heat, &ibeam, earlier.as_deref()).await?;
+    let third = earlier.as_deref().map(|file| ("earlier", ibeam_start(file, race_size.simulator)));
+    let main = table(&race_size, &ibeam, third).await?;
+    let dialects = dialects(&race_size, &ibeam, earlier.as_deref()).await?;
     let firsts = plan.firsts.min(FEW_FIRSTS);
     let backends = backends::race(&ibeam, plan.size, plan.rounds, firsts).await?;
     say("a crowd");
     let crowd = crowd_errors(&ibeam_start(&ibeam, simulator.address), &plan).await?;
     let peer = match &peer {
-        Some(folder) => Some(peer_table(&heat, &plan, &ibeam, folder).await?),
+        Some(folder) => {
+            let (streams, rounds) = (plan.peer_streams, plan.peer_rounds());
+            let race_size = RaceSize { streams, rounds, firsts, ..race_size };
+            let third = Some((PEER, peer_start(folder, race_size.simulator)));
+            Some(table(&race_size, &ibeam, third).await?)
+        }
         None => None,
     };
     simulator.stop().await;
 
     let text = text(&plan, &main, &dialects, &backends, &crowd, peer.as_ref());
     println!("\n{text}");
-    if let Some(earlier) = &main.earlier {
+    if let Some(earlier) = &main.third {
         let table = against::table(plan.streams, &main.direct, &main.ibeam, earlier, &dialects);
         println!("\n{table}");
     }
@@ -153,83 +152,66 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
 }
 
 /// The earlier build. When the bench only shows that it works, the same binary will do.
-fn earlier(options: &Options, ibeam: &Path) -> anyhow::Result<Option<PathBuf>> {
+fn earlier(options: &BenchOptions, ibeam: &Path) -> anyhow::Result<Option<PathBuf>> {
     match &options.against {
         Some(file) => Ok(Some(crate::absolute(file)?)),
         None => Ok(options.smoke.then(|| ibeam.to_owned())),
     }
 }
 
-async fn main_table(heat: &Heat, ibeam: &Path, earlier: Option<&Path>) -> anyhow::Result<Main> {
-    let relay = Lane::start("relay", relay_start(heat.simulator)).await?;
-    let this = Lane::start("ibeam", ibeam_start(ibeam, heat.simulator)).await?;
-    let mut lanes = vec![relay, this];
-    if let Some(earlier) = earlier {
-        lanes.push(Lane::start("earlier", ibeam_start(earlier, heat.simulator)).await?);
-    }
-    let direct = lane::race(&mut lanes, heat).await?;
-    let mut columns = columns(lanes).await.into_iter();
-    Ok(Main {
-        direct,
-        relay: columns.next().unwrap_or_default(),
-        ibeam: columns.next().unwrap_or_default(),
-        earlier: columns.next(),
-    })
-}
-
-async fn peer_table(heat: &Heat, plan: &Plan, ibeam: &Path, folder: &Path) -> anyhow::Result<Peer> {
-    let heat = Heat {
-        streams: plan.peer_streams,
-        rounds: plan.peer_rounds(),
-        firsts: plan.firsts.min(FEW_FIRSTS),
-        ..*heat
-    };
+async fn table(
+    race_size: &RaceSize,
+    ibeam: &Path,
+    third: Option<(&'static str, Recipe)>,
+) -> anyhow::Result<RaceTable> {
     let mut lanes = vec![
-        Lane::start("relay", relay_start(heat.simulator)).await?,
-        Lane::start("ibeam", ibeam_start(ibeam, heat.simulator)).await?,
-        Lane::start(PEER, peer_start(folder, heat.simulator)).await?,
+        Lane::start("relay", relay_start(race_size.simulator)).await?,
+        Lane::start("ibeam", ibeam_start(ibeam, race_size.simulator)).await?,
     ];
-    let direct = lane::race(&mut lanes, &heat).await?;
-    let mut columns = columns(lanes).await.into_iter();
-    Ok(Peer {
-        direct,
-        relay: columns.next().unwrap_or_default(),
-        ibeam: columns.next().unwrap_or_default(),
-        peer: columns.next().unwrap_or_default(),
-    })
-}
-
-async fn columns(lanes: Vec<Lane>) -> Vec<Column> {
+    if let Some((name, recipe)) = third {
+        lanes.push(Lane::start(name, recipe).await?);
+    }
+    let direct = lane::race(&mut lanes, race_size).await?;
     let mut columns = Vec::new();
     for lane in lanes {
         columns.push(lane.stop().await);
     }
-    columns
+    let mut columns = columns.into_iter();
+    Ok(RaceTable {
+        direct,
+        relay: columns.next().unwrap_or_default(),
+        ibeam: columns.next().unwrap_or_default(),
+        third: columns.next(),
+    })
 }
 
-async fn dialects(heat: &Heat, ibeam: &Path, earlier: Option<&Path>) -> anyhow::Result<Dialects> {
-    let this = ibeam_start(ibeam, heat.simulator);
-    let earlier = earlier.map(|earlier| ibeam_start(earlier, heat.simulator));
+async fn dialects(
+    race_size: &RaceSize,
+    ibeam: &Path,
+    earlier: Option<&Path>,
+) -> anyhow::Result<DialectRace> {
+    let this = ibeam_start(ibeam, race_size.simulator);
+    let earlier = earlier.map(|earlier| ibeam_start(earlier, race_size.simulator));
     let recipes: Vec<&Recipe> = std::iter::once(&this).chain(&earlier).collect();
-    dialects::race(&recipes, heat).await
+    dialects::race(&recipes, race_size).await
 }
 
 /// Many more streams than in the tables: only errors count.
-async fn crowd_errors(recipe: &Recipe, plan: &Plan) -> anyhow::Result<Vec<String>> {
+async fn crowd_errors(recipe: &Recipe, plan: &RacePlan) -> anyhow::Result<Vec<String>> {
     let racer = recipe.start().await?;
-    let target = Target::Http(racer.address);
-    let seen = crowd(&target, Rule::Paced, plan.crowd, plan.size, Instant::now()).await;
+    let target = LoadTarget::Http(racer.address);
+    let seen = streams_at_once(&target, Rule::Paced, plan.crowd, plan.size, Instant::now()).await;
     racer.stop().await;
     Ok(seen.errors)
 }
 
 fn text(
-    plan: &Plan,
-    main: &Main,
-    dialects: &Dialects,
-    backends: &Backends,
+    plan: &RacePlan,
+    main: &RaceTable,
+    dialects: &DialectRace,
+    backends: &BackendRace,
     crowd: &[String],
-    peer: Option<&Peer>,
+    peer: Option<&RaceTable>,
 ) -> String {
     let crowd = match crowd.first() {
         None => "no error".to_owned(),
@@ -244,7 +226,7 @@ fn text(
         ),
         report::relay_table(plan.streams, &main.direct, &main.relay, &main.ibeam),
     ];
-    if let Some(Peer { direct, relay, ibeam, peer }) = peer {
+    if let Some(RaceTable { direct, relay, ibeam, third: Some(peer) }) = peer {
         parts.push(format!(
             "With the public peer, {} rounds.\n{}",
             plan.peer_rounds(),
@@ -261,22 +243,16 @@ fn text(
 
 /// Fails when any racer of ours had errors.
 fn check(
-    main: &Main,
-    dialects: &Dialects,
-    backends: &Backends,
+    main: &RaceTable,
+    dialects: &DialectRace,
+    backends: &BackendRace,
     crowd: &[String],
 ) -> anyhow::Result<()> {
-    complain("relay", &main.relay.errors)?;
-    complain("ibeam", &main.ibeam.errors)?;
-    if let Some(earlier) = &main.earlier {
-        complain("the earlier build", &earlier.errors)?;
-    }
-    complain("the crowd", crowd)?;
-    for row in dialects.gateways.iter().flatten() {
-        complain(row.dialect.name(), &row.errors)?;
-    }
-    for row in &backends.rows {
-        complain(row.name, &row.errors)?;
-    }
-    Ok(())
+    let mut all = vec![("relay", &main.relay.errors), ("ibeam", &main.ibeam.errors)];
+    all.extend(main.third.iter().map(|column| ("the earlier build", &column.errors)));
+    let rows = dialects.gateways.iter().flatten();
+    all.extend(rows.map(|row| (row.dialect.name(), &row.column.errors)));
+    all.extend(backends.rows.iter().map(|row| (row.name, &row.column.errors)));
+    all.iter().try_for_each(|(name, errors)| complain(name, errors))?;
+    complain("many streams", crowd)
 }

@@ -3,9 +3,10 @@
 use std::{ffi::OsString, net::SocketAddr, path::Path};
 
 use ibeam_sim::Sim;
+use tokio::process::Command;
 
 use crate::{
-    child::{Racer, Start, free_port},
+    child::{Racer, free_port},
     rules::Size,
 };
 
@@ -17,7 +18,7 @@ pub(crate) struct Recipe {
     port_by: PortBy,
 }
 
-/// How a program learns, or tells, its port.
+/// How a program gets its port, or reports it.
 enum PortBy {
     Flag,
     Env,
@@ -32,16 +33,17 @@ impl Recipe {
     }
 
     pub(crate) async fn start(&self) -> anyhow::Result<Racer> {
+        let mut command = Command::new(&self.program);
+        command.args(&self.args).env_clear();
+        command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+        command.envs(self.env.iter().map(|(name, value)| (*name, value)));
         let port = free_port()?;
-        let mut args = self.args.clone();
-        let mut env = self.env.clone();
         match self.port_by {
-            PortBy::Flag => args.extend(["--port".to_owned(), port.to_string()]),
-            PortBy::Env => env.push(("PORT", port.to_string())),
-            PortBy::Prints => {}
+            PortBy::Flag => drop(command.args(["--port", &port.to_string()])),
+            PortBy::Env => drop(command.env("PORT", port.to_string())),
+            PortBy::Prints => return Racer::start(command, None).await,
         }
-        let prints_port = matches!(self.port_by, PortBy::Prints);
-        Racer::start(Start { program: &self.program, args, env, prints_port }, port).await
+        Racer::start(command, Some(port)).await
     }
 }
 

@@ -4,25 +4,19 @@
 use std::{
     convert::Infallible,
     net::{Ipv4Addr, SocketAddr},
-    pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
 };
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, combinators::BoxBody};
-use hyper::{
-    body::{Body, Frame, Incoming, SizeHint},
-    server::conn::http1,
-    service::service_fn,
-};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use tokio::{net::TcpListener, task::JoinSet};
 
 use crate::{
     rules::{ALL, Rule},
-    upstream::{Open, Upstream},
+    upstream::Upstream,
 };
 
 pub(crate) async fn run(port: u16, simulator: SocketAddr) -> anyhow::Result<()> {
@@ -55,7 +49,13 @@ async fn answer(
     match upstream.run(rule).await {
         Ok(run) => {
             let (parts, body) = run.response.into_parts();
-            let mut response = Response::new(Copied { body, _open: run.open }.boxed());
+            // The body keeps the upstream's request open.
+            let open = run.open;
+            let body = body.map_frame(move |frame| {
+                let _open = &open;
+                frame
+            });
+            let mut response = Response::new(body.boxed());
             *response.status_mut() = parts.status;
             Ok(response)
         }
@@ -73,30 +73,4 @@ fn plain(status: StatusCode, words: &str) -> Response<BoxBody<Bytes, hyper::Erro
     let mut response = Response::new(body.boxed());
     *response.status_mut() = status;
     response
-}
-
-/// The upstream's body, which also keeps the upstream's request open.
-struct Copied {
-    body: Incoming,
-    _open: Open,
-}
-
-impl Body for Copied {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
 }

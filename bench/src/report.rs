@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use crate::{
     lane::Column,
-    metric::{Metric, Of},
+    metric::{Metric, TargetBasis},
     page::{error_lines, number, ratio_cell, spread_cell, verdict},
-    stats::{Series, Verdict, judge, judge_open},
+    stats::{RowVerdict, Series, judge, judge_open},
 };
 
 /// How many times faster than ibeam the simulator must be; otherwise a row would measure the
@@ -46,14 +46,14 @@ pub(crate) fn relay_table(
             None => ("", judge_open(ratio)),
             Some(target) => {
                 let judged = match target.of {
-                    Of::Relay => ratio,
-                    Of::Ibeam => b.spread(),
+                    TargetBasis::Relay => ratio,
+                    TargetBasis::Ibeam => b.spread(),
                 };
                 (target.words, judge(judged, target.bound))
             }
         };
         let verdict = if metric == Metric::Events && !counts(direct, &b) {
-            Verdict::SimulatorTooSlow
+            RowVerdict::SimulatorTooSlow
         } else {
             verdict
         };

@@ -141,7 +141,7 @@ pub(crate) enum Better {
 
 /// The last column of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum RowVerdict {
     /// The row has no target and its spread is fine.
     Open,
     Met,
@@ -157,7 +157,7 @@ pub(crate) enum Verdict {
     SimulatorTooSlow,
 }
 
-impl Verdict {
+impl RowVerdict {
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Open => "",
@@ -175,7 +175,7 @@ impl Verdict {
 }
 
 /// Whether a target is met. It is only when the whole spread is on one side of it.
-pub(crate) fn judge(spread: Option<Spread>, bound: Bound) -> Verdict {
+pub(crate) fn judge(spread: Option<Spread>, bound: Bound) -> RowVerdict {
     let spread = match enough(spread) {
         Ok(spread) => spread,
         Err(verdict) => return verdict,
@@ -185,42 +185,42 @@ pub(crate) fn judge(spread: Option<Spread>, bound: Bound) -> Verdict {
         Bound::AtMost(target) => (spread.high <= target, spread.low > target),
     };
     match (met, missed) {
-        (true, _) => Verdict::Met,
-        (_, true) => Verdict::Missed,
-        (false, false) => Verdict::Noise,
+        (true, _) => RowVerdict::Met,
+        (_, true) => RowVerdict::Missed,
+        (false, false) => RowVerdict::Noise,
     }
 }
 
 /// Whether the number of a row without a target can be relied on.
-pub(crate) fn judge_open(spread: Option<Spread>) -> Verdict {
+pub(crate) fn judge_open(spread: Option<Spread>) -> RowVerdict {
     match enough(spread) {
-        Ok(spread) if spread.is_wide() => Verdict::Noise,
-        Ok(_) => Verdict::Open,
+        Ok(spread) if spread.is_wide() => RowVerdict::Noise,
+        Ok(_) => RowVerdict::Open,
         Err(verdict) => verdict,
     }
 }
 
 /// What the ratio of this build to an earlier one shows. A difference is one only when 1 lies
 /// outside the spread, and when it is larger than that of two processes of one binary.
-pub(crate) fn compare(ratio: Option<Spread>, better: Better) -> Verdict {
+pub(crate) fn compare(ratio: Option<Spread>, better: Better) -> RowVerdict {
     let ratio = match enough(ratio) {
         Ok(ratio) => ratio,
         Err(verdict) => return verdict,
     };
     if ratio.holds(1.0) || (ratio.median - 1.0).abs() < ALIKE {
-        return if ratio.is_wide() { Verdict::Noise } else { Verdict::Same };
+        return if ratio.is_wide() { RowVerdict::Noise } else { RowVerdict::Same };
     }
     if (ratio.median > 1.0) == (better == Better::Higher) {
-        Verdict::Better
+        RowVerdict::Better
     } else {
-        Verdict::Worse
+        RowVerdict::Worse
     }
 }
 
-fn enough(spread: Option<Spread>) -> Result<Spread, Verdict> {
+fn enough(spread: Option<Spread>) -> Result<Spread, RowVerdict> {
     match spread {
-        None => Err(Verdict::NotMeasured),
-        Some(spread) if spread.rounds < MIN_ROUNDS => Err(Verdict::TooFewRounds),
+        None => Err(RowVerdict::NotMeasured),
+        Some(spread) if spread.rounds < MIN_ROUNDS => Err(RowVerdict::TooFewRounds),
         Some(spread) => Ok(spread),
     }
 }

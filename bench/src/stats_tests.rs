@@ -1,5 +1,5 @@
 use super::{
-    Better, Bound, Series, Spread, Verdict, compare, cut, judge, judge_open, median, order,
+    Better, Bound, RowVerdict, Series, Spread, compare, cut, judge, judge_open, median, order,
     quantile,
 };
 
@@ -74,7 +74,7 @@ fn failed_rounds_have_no_ratio_and_shift_no_other() {
 }
 
 #[test]
-fn racers_take_turns_at_going_first() {
+fn each_racer_runs_first_equally_often() {
     let two: Vec<Vec<usize>> = (0..4).map(|round| order(2, round)).collect();
     assert_eq!(two, [[0, 1], [1, 0], [1, 0], [0, 1]]);
     let three: Vec<Vec<usize>> = (0..6).map(|round| order(3, round)).collect();
@@ -85,12 +85,12 @@ fn racers_take_turns_at_going_first() {
 #[test]
 fn target_inside_the_spread_is_noise() {
     for (spread, at_least, at_most) in [
-        (spread(0.7, 0.6, 0.8), Verdict::Met, Verdict::Missed),
-        (spread(0.7, 0.5, 0.8), Verdict::Met, Verdict::Noise),
-        (spread(0.7, 0.4, 0.8), Verdict::Noise, Verdict::Noise),
-        (spread(0.4, 0.3, 0.5), Verdict::Noise, Verdict::Met),
-        (spread(0.4, 0.3, 0.45), Verdict::Missed, Verdict::Met),
-        (None, Verdict::NotMeasured, Verdict::NotMeasured),
+        (spread(0.7, 0.6, 0.8), RowVerdict::Met, RowVerdict::Missed),
+        (spread(0.7, 0.5, 0.8), RowVerdict::Met, RowVerdict::Noise),
+        (spread(0.7, 0.4, 0.8), RowVerdict::Noise, RowVerdict::Noise),
+        (spread(0.4, 0.3, 0.5), RowVerdict::Noise, RowVerdict::Met),
+        (spread(0.4, 0.3, 0.45), RowVerdict::Missed, RowVerdict::Met),
+        (None, RowVerdict::NotMeasured, RowVerdict::NotMeasured),
     ] {
         assert_eq!(judge(spread, Bound::AtLeast(0.5)), at_least, "{spread:?}");
         assert_eq!(judge(spread, Bound::AtMost(0.5)), at_most, "{spread:?}");
@@ -99,31 +99,31 @@ fn target_inside_the_spread_is_noise() {
 
 #[test]
 fn wide_spread_of_a_row_without_target_is_noise() {
-    assert_eq!(judge_open(spread(1.0, 0.8, 1.2)), Verdict::Open);
-    assert_eq!(judge_open(spread(1.0, 0.7, 1.3)), Verdict::Noise);
-    assert_eq!(judge_open(None), Verdict::NotMeasured);
+    assert_eq!(judge_open(spread(1.0, 0.8, 1.2)), RowVerdict::Open);
+    assert_eq!(judge_open(spread(1.0, 0.7, 1.3)), RowVerdict::Noise);
+    assert_eq!(judge_open(None), RowVerdict::NotMeasured);
 }
 
 #[test]
 fn few_rounds_support_no_verdict() {
     let few = series(&[1.0; 7]).spread();
-    assert_eq!(judge(few, Bound::AtLeast(0.5)), Verdict::TooFewRounds);
-    assert_eq!(judge_open(few), Verdict::TooFewRounds);
-    assert_eq!(compare(few, Better::Higher), Verdict::TooFewRounds);
+    assert_eq!(judge(few, Bound::AtLeast(0.5)), RowVerdict::TooFewRounds);
+    assert_eq!(judge_open(few), RowVerdict::TooFewRounds);
+    assert_eq!(compare(few, Better::Higher), RowVerdict::TooFewRounds);
     let enough = series(&[1.0; 8]).spread();
-    assert_eq!(judge(enough, Bound::AtLeast(0.5)), Verdict::Met);
+    assert_eq!(judge(enough, Bound::AtLeast(0.5)), RowVerdict::Met);
 }
 
 #[test]
 fn builds_differ_when_the_spread_excludes_one_by_enough() {
     for (ratio, higher, lower) in [
-        (spread(1.05, 0.99, 1.1), Verdict::Same, Verdict::Same),
-        (spread(1.05, 1.03, 1.1), Verdict::Better, Verdict::Worse),
-        (spread(0.9, 0.85, 0.95), Verdict::Worse, Verdict::Better),
+        (spread(1.05, 0.99, 1.1), RowVerdict::Same, RowVerdict::Same),
+        (spread(1.05, 1.03, 1.1), RowVerdict::Better, RowVerdict::Worse),
+        (spread(0.9, 0.85, 0.95), RowVerdict::Worse, RowVerdict::Better),
         // Certain, and too small to matter.
-        (spread(1.01, 1.005, 1.015), Verdict::Same, Verdict::Same),
-        (spread(1.1, 0.7, 1.6), Verdict::Noise, Verdict::Noise),
-        (None, Verdict::NotMeasured, Verdict::NotMeasured),
+        (spread(1.01, 1.005, 1.015), RowVerdict::Same, RowVerdict::Same),
+        (spread(1.1, 0.7, 1.6), RowVerdict::Noise, RowVerdict::Noise),
+        (None, RowVerdict::NotMeasured, RowVerdict::NotMeasured),
     ] {
         assert_eq!(compare(ratio, Better::Higher), higher, "{ratio:?}");
         assert_eq!(compare(ratio, Better::Lower), lower, "{ratio:?}");

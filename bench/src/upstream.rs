@@ -7,16 +7,13 @@ use std::{
     net::SocketAddr,
     pin::Pin,
     sync::atomic::{AtomicUsize, Ordering},
-    task::{Context, Poll},
 };
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use http::{Request, Response};
-use hyper::{
-    body::{Body, Frame, Incoming},
-    client::conn::http2,
-};
+use http::{HeaderMap, Request, Response};
+use http_body_util::{BodyExt as _, Full, combinators::WithTrailers};
+use hyper::{body::Incoming, client::conn::http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use ibeam_core::codec::connect;
 use ibeam_proto::agent::{
@@ -50,43 +47,25 @@ pub(crate) const HEADERS: [(&str, &str); 7] = [
 ];
 
 /// An open run.
-pub(crate) struct Run {
+pub(crate) struct OpenRun {
     pub(crate) response: Response<Incoming>,
-    pub(crate) open: Open,
+    pub(crate) open: OpenRequest,
 }
 
 /// Keeps the request side of a run open, as the protocol wants, until it is dropped.
-pub(crate) struct Open {
+pub(crate) struct OpenRequest {
     _sender: oneshot::Sender<Infallible>,
 }
 
-/// A request body: one frame, then silence until its [`Open`] is dropped.
-struct RequestBody {
-    first: Option<Bytes>,
-    open: oneshot::Receiver<Infallible>,
-}
+/// One frame, then silence until its [`OpenRequest`] is dropped.
+type RequestBody = WithTrailers<Full<Bytes>, BoxFuture>;
+type BoxFuture = Pin<Box<dyn Future<Output = Option<Result<HeaderMap, Infallible>>> + Send>>;
 
-impl RequestBody {
-    fn new(first: Bytes) -> (Open, Self) {
-        let (sender, open) = oneshot::channel();
-        (Open { _sender: sender }, Self { first: Some(first), open })
-    }
-}
-
-impl Body for RequestBody {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if let Some(first) = self.first.take() {
-            return Poll::Ready(Some(Ok(Frame::data(first))));
-        }
-        // Nothing is ever sent here, so a result means that the sender was dropped.
-        Pin::new(&mut self.open).poll(cx).map(|_| None)
-    }
+fn request_body(first: Bytes) -> (OpenRequest, RequestBody) {
+    let (sender, open) = oneshot::channel();
+    // Nothing is ever sent here, so a result means that the sender was dropped.
+    let end: BoxFuture = Box::pin(async move { open.await.ok().map(|never| match never {}) });
+    (OpenRequest { _sender: sender }, Full::new(first).with_trailers(end))
 }
 
 pub(crate) struct Upstream {
@@ -106,11 +85,11 @@ impl Upstream {
         }
     }
 
-    pub(crate) async fn run(&self, rule: Rule) -> anyhow::Result<Run> {
+    pub(crate) async fn run(&self, rule: Rule) -> anyhow::Result<OpenRun> {
         let at = self.next.fetch_add(1, Ordering::Relaxed) % CONNECTIONS;
         let slot = self.slots.get(at).context("no such connection")?;
         let mut connection = slot.get_or_try_init(|| self.connect()).await?.clone();
-        let (open, body) = RequestBody::new(canned(rule));
+        let (open, body) = request_body(canned(rule));
         let mut request =
             Request::post(format!("http://{}/agent.v1.AgentService/Run", self.address));
         for (name, value) in HEADERS {
@@ -119,7 +98,7 @@ impl Upstream {
         let request = request.body(body)?;
         connection.ready().await?;
         let response = connection.send_request(request).await?;
-        Ok(Run { response, open })
+        Ok(OpenRun { response, open })
     }
 
     async fn connect(&self) -> anyhow::Result<http2::SendRequest<RequestBody>> {

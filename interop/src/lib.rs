@@ -1,7 +1,7 @@
 //! The one message type the oracle needs: bytes that pass through unread.
 //!
 //! `connectrpc` is used for its framing, compression, streams and errors, which
-//! nobody here wrote. Messages stay opaque to it, so that no second set of
+//! others wrote. Messages stay opaque to it, so that no second set of
 //! generated code has to be built, and so that what it carries is exactly what
 //! our side sent.
 

@@ -5,13 +5,13 @@ use std::{collections::VecDeque, fmt::Display, str::FromStr};
 
 use anyhow::{Context as _, bail};
 
-pub(crate) struct Args {
+pub(crate) struct TaskArgs {
     words: VecDeque<String>,
     /// What follows `--`.
     rest: Vec<String>,
 }
 
-impl Args {
+impl TaskArgs {
     pub(crate) fn new(words: impl IntoIterator<Item = String>) -> Self {
         let mut words: VecDeque<String> = words.into_iter().collect();
         let mut rest = Vec::new();

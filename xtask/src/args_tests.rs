@@ -1,7 +1,7 @@
 use super::*;
 
-fn args(line: &str) -> Args {
-    Args::new(line.split_whitespace().map(str::to_owned))
+fn args(line: &str) -> TaskArgs {
+    TaskArgs::new(line.split_whitespace().map(str::to_owned))
 }
 
 #[test]

@@ -9,75 +9,40 @@ use std::{
 use anyhow::{Context as _, bail};
 
 use crate::{
-    args::Args,
+    args::TaskArgs,
     command::{cargo, command, run},
     test,
 };
 
-pub(crate) struct Options {
-    /// Put the tables into docs/performance.md
-    write: bool,
-    /// Compare with an earlier ibeam binary, raced in the same rounds. Leaves out the sessions and
-    /// the public peer
-    against: Option<PathBuf>,
-    /// Rounds of the race that count (default 12); fewer than 8 give no verdicts
-    rounds: Option<usize>,
-    /// Only what sessions save and cost
-    sessions: bool,
-    /// Only the race
-    no_sessions: bool,
-    /// How many sessions are parked
-    parked: Option<usize>,
-    /// Leave out the public peer, which needs npm
-    no_peer: bool,
-    /// Handed to `ibeam-bench` as they are
-    rest: Vec<String>,
-}
-
-impl Options {
-    pub(crate) fn parse(mut args: Args) -> anyhow::Result<Self> {
-        let options = Self {
-            write: args.flag("--write"),
-            against: args.value("--against")?,
-            rounds: args.value("--rounds")?,
-            sessions: args.flag("--sessions"),
-            no_sessions: args.flag("--no-sessions"),
-            parked: args.value("--parked")?,
-            no_peer: args.flag("--no-peer"),
-            rest: args.rest(),
-        };
-        args.finish()?;
-        if options.against.is_some() && (options.write || options.sessions) {
-            bail!("--against compares two programs: it goes with neither --write nor --sessions");
-        }
-        if options.sessions && options.no_sessions {
-            bail!("--sessions and --no-sessions exclude each other");
-        }
-        Ok(options)
+pub(crate) fn start(mut args: TaskArgs) -> anyhow::Result<()> {
+    let write = args.flag("--write");
+    let against: Option<PathBuf> = args.value("--against")?;
+    let rounds: Option<usize> = args.value("--rounds")?;
+    let sessions = args.flag("--sessions");
+    let no_sessions = args.flag("--no-sessions");
+    let parked: Option<usize> = args.value("--parked")?;
+    let no_peer = args.flag("--no-peer");
+    let rest = args.rest();
+    args.finish()?;
+    if against.is_some() && (write || sessions) {
+        bail!("--against compares two programs: it goes with neither --write nor --sessions");
     }
-}
-
-pub(crate) fn start(options: &Options) -> anyhow::Result<()> {
+    if sessions && no_sessions {
+        bail!("--sessions and --no-sessions exclude each other");
+    }
     let release = crate::target().join("release");
-    let earlier = options.against.as_deref().map(|file| earlier(file, &release)).transpose()?;
+    let earlier = against.as_deref().map(|file| earlier(file, &release)).transpose()?;
     // One command, so that crates which both programs use are built once: they ask for the same
     // features of them.
-    run(cargo().args([
-        "build",
-        "--release",
-        "--locked",
-        "--package",
-        "ibeam",
-        "--package",
-        "ibeam-bench",
-    ]))?;
+    let both = ["--package", "ibeam", "--package", "ibeam-bench"];
+    run(cargo().args(["build", "--release", "--locked"]).args(both))?;
     let mut bench = command(release.join("ibeam-bench"));
     bench.arg("--ibeam").arg(release.join("ibeam"));
-    if options.sessions {
+    if sessions {
         bench.arg("--sessions");
     } else if let Some(earlier) = &earlier {
         bench.arg("--against").arg(earlier);
-    } else if !options.no_peer {
+    } else if !no_peer {
         match test::peer_folder() {
             Ok(folder) => {
                 bench.arg("--peer").arg(folder);
@@ -85,19 +50,13 @@ pub(crate) fn start(options: &Options) -> anyhow::Result<()> {
             Err(error) => eprintln!("NOT RUN: the public peer: {error:#}"),
         }
     }
-    if options.no_sessions {
-        bench.arg("--no-sessions");
-    }
-    if let Some(rounds) = options.rounds {
-        bench.arg(format!("--rounds={rounds}"));
-    }
-    if let Some(parked) = options.parked {
-        bench.arg(format!("--parked={parked}"));
-    }
-    if options.write {
+    bench.args(no_sessions.then_some("--no-sessions"));
+    bench.args(rounds.map(|rounds| format!("--rounds={rounds}")));
+    bench.args(parked.map(|parked| format!("--parked={parked}")));
+    if write {
         bench.arg("--write").arg(crate::root().join("docs/performance.md"));
     }
-    run(bench.args(&options.rest))
+    run(bench.args(rest))
 }
 
 /// The earlier binary, by a path that holds in any folder. Looked at before the build, which would

@@ -8,7 +8,6 @@
 use std::{fs, path::Path};
 
 use anyhow::{Context as _, bail};
-use sha2::{Digest as _, Sha256};
 
 use crate::command::{cargo, run};
 
@@ -53,8 +52,7 @@ pub(crate) fn generate(check: bool) -> anyhow::Result<()> {
 pub(crate) fn verify() -> anyhow::Result<()> {
     let root = crate::root();
     let path = root.join(COMMITTED).join(STAMP);
-    let old = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    let changed = changed(&old, &stamp(&root)?);
+    let changed = changed(&crate::read(&path)?, &stamp(&root)?);
     if !changed.is_empty() {
         bail!(
             "changed since the code was generated: {}; run `cargo xtask codegen`",
@@ -77,33 +75,22 @@ fn install(from: &Path, to: &Path, check: bool) -> anyhow::Result<bool> {
 
 /// One line for each file that the generated code depends on or consists of.
 fn stamp(root: &Path) -> anyhow::Result<String> {
-    let mut paths = vec![format!("{GENERATOR}/Cargo.toml"), format!("{GENERATOR}/Cargo.lock")];
-    files(root, PROTO, "proto", &mut paths)?;
-    files(root, &format!("{GENERATOR}/src"), "rs", &mut paths)?;
-    files(root, COMMITTED, "rs", &mut paths)?;
+    let generator = root.join(GENERATOR);
+    let mut paths = vec![generator.join("Cargo.toml"), generator.join("Cargo.lock")];
+    for (folder, kind) in
+        [(root.join(PROTO), "proto"), (generator.join("src"), "rs"), (root.join(COMMITTED), "rs")]
+    {
+        let files = crate::files_below(&folder, |_| false)?;
+        paths.extend(files.into_iter().filter(|path| path.extension() == Some(kind.as_ref())));
+    }
     paths.sort();
     let mut text = String::new();
     for path in paths {
-        let bytes = fs::read(root.join(&path)).with_context(|| path.clone())?;
-        let hash: String =
-            Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-        text.push_str(&format!("{hash}  {path}\n"));
+        let hash = crate::sha256(&fs::read(&path).with_context(|| path.display().to_string())?);
+        let name = path.strip_prefix(root)?.display().to_string().replace('\\', "/");
+        text.push_str(&format!("{hash}  {name}\n"));
     }
     Ok(text)
-}
-
-/// Every file of a kind below a folder, by its path from the root.
-fn files(root: &Path, folder: &str, kind: &str, found: &mut Vec<String>) -> anyhow::Result<()> {
-    for entry in fs::read_dir(root.join(folder)).with_context(|| folder.to_owned())? {
-        let entry = entry?;
-        let path = format!("{folder}/{}", entry.file_name().to_string_lossy());
-        if entry.file_type()?.is_dir() {
-            files(root, &path, kind, found)?;
-        } else if path.ends_with(&format!(".{kind}")) {
-            found.push(path);
-        }
-    }
-    Ok(())
 }
 
 /// The files whose lines differ between two stamps.

@@ -23,7 +23,7 @@ pub(crate) fn cargo() -> Command {
             command.env_remove(&name);
         }
     }
-    // Nobody builds a second time there: what would make that faster only costs.
+    // CI builds once: what would make a second build faster only costs.
     if in_ci() {
         command.env("CARGO_INCREMENTAL", "0");
     }
@@ -41,6 +41,16 @@ pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Runs to the end and returns what the command prints. An error has what it prints to stderr.
+pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
+    let words = describe(command);
+    let output = command.output().with_context(|| format!("could not start `{words}`"))?;
+    if !output.status.success() {
+        bail!("`{words}` failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
 /// Whether `program args` starts and succeeds; its output is thrown away.
 pub(crate) fn works(program: impl AsRef<std::ffi::OsStr>, args: &[&str]) -> bool {
     command(program)
@@ -53,9 +63,8 @@ pub(crate) fn works(program: impl AsRef<std::ffi::OsStr>, args: &[&str]) -> bool
 
 /// The first line that `program args` prints.
 pub(crate) fn first_line(program: impl AsRef<std::ffi::OsStr>, args: &[&str]) -> Option<String> {
-    let output = command(program).args(args).stderr(Stdio::null()).output().ok()?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    output.status.success().then(|| text.lines().next().unwrap_or_default().trim().to_owned())
+    let text = output(command(program).args(args)).ok()?;
+    Some(text.lines().next().unwrap_or_default().trim().to_owned())
 }
 
 fn describe(command: &Command) -> String {

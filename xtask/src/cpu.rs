@@ -1,4 +1,4 @@
-//! CPU seconds, where the system tells them.
+//! CPU seconds, where the system reports them.
 
 use std::fs;
 

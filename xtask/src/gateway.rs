@@ -16,12 +16,12 @@ const PAUSE: Duration = Duration::from_millis(50);
 const REST: Duration = Duration::from_secs(2);
 
 /// Ends with the value, whatever comes of the measurement.
-pub(crate) struct Gateway {
+pub(crate) struct MeasuredGateway {
     child: Child,
     _home: Scratch,
 }
 
-impl Gateway {
+impl MeasuredGateway {
     /// Starts `program`, which gets `serve` as its last argument, and waits until it is idle.
     pub(crate) fn start(program: &mut Command, patience: Duration) -> anyhow::Result<Self> {
         let name = program.get_program().to_string_lossy().into_owned();
@@ -66,7 +66,7 @@ impl Gateway {
     }
 }
 
-impl Drop for Gateway {
+impl Drop for MeasuredGateway {
     fn drop(&mut self) {
         self.child.kill().ok();
         self.child.wait().ok();

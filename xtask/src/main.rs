@@ -10,6 +10,8 @@ mod command;
 mod cpu;
 mod deny;
 mod gateway;
+mod lexer;
+mod metadata;
 mod modules;
 mod order;
 mod plugin;
@@ -26,8 +28,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 
-use self::args::Args;
-pub(crate) use self::workspace::{now, root, target};
+pub(crate) use self::workspace::{files_below, now, read, root, sha256, target};
+use self::{args::TaskArgs, release::ReleaseOptions, test::TestOptions};
 
 const HELP: &str = "\
 Tasks of the ibeam project
@@ -73,7 +75,7 @@ fn main() -> ExitCode {
     let done = if budget::is_timed() {
         budget::timed()
     } else {
-        task(Args::new(std::env::args().skip(1))).map(|()| ExitCode::SUCCESS)
+        task(TaskArgs::new(std::env::args().skip(1))).map(|()| ExitCode::SUCCESS)
     };
     match done {
         Ok(code) => code,
@@ -85,7 +87,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn task(mut args: Args) -> anyhow::Result<()> {
+fn task(mut args: TaskArgs) -> anyhow::Result<()> {
     let task = args.word();
     if args.flag("--help") || args.flag("-h") || task.as_deref() == Some("help") {
         print!("{}", if task.as_deref() == Some("release") { release::HELP } else { HELP });
@@ -102,7 +104,7 @@ fn task(mut args: Args) -> anyhow::Result<()> {
             test::plugin_folder()?;
             plugin::write()
         }
-        Some("test") => test::run(test::Options::parse(args)?),
+        Some("test") => test::run(TestOptions::parse(args)?),
         // Parts of `test`, which it runs as processes of their own.
         Some("step") => test::step(args),
         Some("install") => {
@@ -116,15 +118,19 @@ fn task(mut args: Args) -> anyhow::Result<()> {
             args.finish()?;
             test::copy(file.as_ref())
         }
-        Some("translations") => translations::run(&translations::Options::parse(args)?),
-        Some("attack") => attack::start(&attack::Options::parse(args)?),
-        Some("bench") => bench::start(&bench::Options::parse(args)?),
-        Some("budget") => budget::start(&budget::Options::parse(args)?),
+        Some("translations") => {
+            let accept = args.flag("--accept");
+            args.finish()?;
+            translations::compare_all(accept)
+        }
+        Some("attack") => attack::start(args),
+        Some("bench") => bench::start(args),
+        Some("budget") => budget::start(args),
         Some("order") => {
             args.finish()?;
             order::write()
         }
-        Some("release") => release::start(&release::Options::parse(args)?),
+        Some("release") => release::start(&ReleaseOptions::parse(args)?),
         Some(other) => bail!("there is no task {other:?}; `cargo xtask --help` lists them"),
         None => bail!("which task? `cargo xtask --help` lists them"),
     }

@@ -3,11 +3,11 @@
 
 use std::{collections::BTreeSet, fs, time::Duration};
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 
 use crate::{
     command::{cargo, command, run, works},
-    gateway::Gateway,
+    gateway::MeasuredGateway,
     scratch::Scratch,
 };
 
@@ -35,8 +35,8 @@ pub(crate) fn write() -> anyhow::Result<()> {
         let mut valgrind = command("valgrind");
         valgrind.args(["--tool=callgrind", "--demangle=no", "--fair-sched=yes"]);
         valgrind.arg(format!("--callgrind-out-file={}", profile.display())).arg(&program);
-        Gateway::start(&mut valgrind, PATIENCE)?.stop()?;
-        let profile = fs::read_to_string(&profile).context("valgrind wrote no profile")?;
+        MeasuredGateway::start(&mut valgrind, PATIENCE)?.stop()?;
+        let profile = crate::read(&profile)?;
         names.extend(functions(&profile, &program.to_string_lossy()));
     }
     if names.is_empty() {

@@ -47,7 +47,7 @@ fn=(5) malloc
 }
 
 #[test]
-fn the_committed_script_is_one_that_this_task_writes() {
+fn committed_script_has_the_current_format() {
     let path = crate::root().join(SCRIPT);
     let text = fs::read_to_string(path).expect("the script is committed");
     let named: BTreeSet<String> = text

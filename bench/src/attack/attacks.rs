@@ -1,4 +1,4 @@
-//! The attacks. Each begins at once and goes on in tasks that end when they are dropped.
+//! The attacks. Each begins at once and runs in tasks that end when they are dropped.
 
 use std::{
     future::Future,
@@ -19,14 +19,14 @@ use tokio::{
 };
 
 use super::{
-    Scale,
-    honest::{chat, post},
+    AttackScale,
+    honest_stream::{chat, post},
     http2,
-    target::Address,
+    target::TargetAddress,
 };
 
 /// An attack that is about to begin.
-type Beginning = Pin<Box<dyn Future<Output = anyhow::Result<Held>>>>;
+type Beginning = Pin<Box<dyn Future<Output = anyhow::Result<RunningAttack>>>>;
 
 pub(super) struct Attack {
     pub(super) name: &'static str,
@@ -36,11 +36,11 @@ pub(super) struct Attack {
     pub(super) kept: f64,
     /// The longest gap of the honest stream that it may cause.
     pub(super) gap: Duration,
-    /// The gateway has to end its connections within the time that the attack goes on.
+    /// The gateway has to end its connections while the attack runs.
     pub(super) must_close: bool,
     /// Its clients leave at once, and the gateway has to stop working for them.
     pub(super) must_rest: bool,
-    pub(super) run: fn(Address, Scale) -> Beginning,
+    pub(super) run: fn(TargetAddress, AttackScale) -> Beginning,
 }
 
 impl Attack {
@@ -51,8 +51,8 @@ impl Attack {
     }
 }
 
-/// An attack that goes on.
-pub(super) struct Held {
+/// An attack that runs.
+pub(super) struct RunningAttack {
     /// Dropping them closes its connections.
     pub(super) tasks: JoinSet<()>,
     pub(super) sent: usize,
@@ -60,7 +60,7 @@ pub(super) struct Held {
     pub(super) note: Box<dyn Fn() -> String>,
 }
 
-impl Held {
+impl RunningAttack {
     fn new(tasks: JoinSet<()>, sent: usize) -> Self {
         Self { tasks, sent, note: Box::new(String::new) }
     }
@@ -73,36 +73,35 @@ const BUSY_GAP: Duration = Duration::from_millis(500);
 /// The first one: what a gateway costs that is not attacked.
 pub(super) const NOTHING: &str = "nothing";
 
+/// What most attacks have in common.
+const QUIET: Attack = Attack {
+    name: NOTHING,
+    growth: (16.0, 0.0),
+    kept: 32.0,
+    gap: GAP,
+    must_close: false,
+    must_rest: false,
+    run: |_, _| Box::pin(async { Ok(RunningAttack::new(JoinSet::new(), 0)) }),
+};
+
 pub(super) const ATTACKS: &[Attack] = &[
-    Attack {
-        name: NOTHING,
-        growth: (16.0, 0.0),
-        kept: 32.0,
-        gap: GAP,
-        must_close: false,
-        must_rest: false,
-        run: |_, _| Box::pin(async { Ok(Held::new(JoinSet::new(), 0)) }),
-    },
+    QUIET,
     Attack {
         name: "HTTP/2 without a window",
         growth: (48.0, 0.0),
-        kept: 32.0,
-        gap: GAP,
         must_close: true,
-        must_rest: false,
         run: |address, scale| Box::pin(without_window(address, scale)),
+        ..QUIET
     },
     Attack {
         name: "a page on every connection",
         // Some 40 kB for each, which the allocator keeps for the next ones.
         growth: (224.0, 0.0),
         kept: 224.0,
-        gap: GAP,
-        must_close: false,
-        must_rest: false,
         run: |address, scale| {
             Box::pin(async move { Ok(page_on_every_connection(&address, scale)) })
         },
+        ..QUIET
     },
     Attack {
         name: "stalled readers of a stream",
@@ -113,20 +112,17 @@ pub(super) const ATTACKS: &[Attack] = &[
         // Twenty answers at full speed need both cores for seconds.
         gap: BUSY_GAP,
         must_close: true,
-        must_rest: false,
         run: |address, scale| Box::pin(stalled_readers(address, scale)),
+        ..QUIET
     },
     Attack {
         name: "wide bodies",
         growth: (32.0, 4.0),
-        kept: 32.0,
-        gap: GAP,
-        must_close: false,
-        must_rest: false,
         run: |address, scale| {
             let body = wide_body(scale);
             Box::pin(async move { Ok(large_bodies(&address, scale, &body)) })
         },
+        ..QUIET
     },
     Attack {
         name: "long texts that are accepted",
@@ -135,97 +131,103 @@ pub(super) const ATTACKS: &[Attack] = &[
         growth: (48.0, 7.0),
         // The allocator keeps a part of it.
         kept: 192.0,
-        gap: GAP,
-        must_close: false,
-        must_rest: false,
         run: |address, scale| {
             let body = long_text(scale);
             Box::pin(async move { Ok(large_bodies(&address, scale, &body)) })
         },
+        ..QUIET
     },
     Attack {
         name: "slow heads",
         growth: (32.0, 0.0),
-        kept: 32.0,
-        gap: GAP,
         must_close: true,
-        must_rest: false,
         run: |address, scale| Box::pin(slow_heads(address, scale)),
+        ..QUIET
     },
     Attack {
         name: "slow bodies",
         growth: (32.0, 0.0),
-        kept: 32.0,
-        gap: GAP,
         must_close: true,
-        must_rest: false,
         run: |address, scale| Box::pin(slow_bodies(address, scale)),
+        ..QUIET
     },
     Attack {
         name: "token counts that are left",
         growth: (160.0, 4.0),
         // The first of them loads the vocabulary, which stays.
         kept: 96.0,
-        gap: GAP,
-        must_close: false,
         must_rest: true,
         run: |address, scale| Box::pin(token_counts(address, scale)),
+        ..QUIET
     },
     Attack {
         name: "idle connections",
         growth: (64.0, 0.0),
-        kept: 32.0,
-        gap: GAP,
-        must_close: false,
-        must_rest: false,
         run: |address, scale| Box::pin(idle_connections(address, scale)),
+        ..QUIET
     },
     Attack {
         name: "one key takes all turns",
         growth: (64.0, 0.0),
-        kept: 32.0,
-        gap: GAP,
-        must_close: false,
-        must_rest: false,
         run: |address, scale| Box::pin(all_turns(address, scale)),
+        ..QUIET
     },
     Attack {
         name: "one key takes all background slots",
         growth: (96.0, 0.0),
-        kept: 32.0,
-        gap: GAP,
-        must_close: false,
-        must_rest: false,
         run: |address, scale| Box::pin(async move { Ok(background_slots(&address, scale)) }),
+        ..QUIET
     },
     Attack {
         name: "compressed messages of a hostile backend",
         // Eight messages at once.
         growth: (320.0, 0.0),
-        kept: 32.0,
         // Each message is inflated to 33 MiB where its stream is read, dozens of them in a second.
         gap: BUSY_GAP,
-        must_close: false,
-        must_rest: false,
         run: |address, _| Box::pin(async move { Ok(hostile_backend(&address)) }),
+        ..QUIET
     },
 ];
 
-/// Peers that answer pings and read nothing else, without a key.
-async fn without_window(address: Address, scale: Scale) -> anyhow::Result<Held> {
-    let (mut tasks, mut sent) = (JoinSet::new(), 0);
-    let requests = http2::requests(address.socket, "/docs", 100);
-    for _ in 0..scale.pick(8, 40) {
+/// So many connections, each of which sends the request and is then left to a task.
+async fn connections<F: Future<Output = ()> + Send + 'static>(
+    address: &TargetAddress,
+    count: usize,
+    request: &[u8],
+    task: impl Fn(TcpStream) -> F,
+) -> anyhow::Result<RunningAttack> {
+    let mut tasks = JoinSet::new();
+    for _ in 0..count {
         let mut socket = TcpStream::connect(address.socket).await?;
-        socket.write_all(&requests).await?;
-        sent += requests.len();
-        tasks.spawn(async move { drop(http2::keep_alive(socket).await) });
+        socket.write_all(request).await?;
+        tasks.spawn(task(socket));
     }
-    Ok(Held::new(tasks, sent))
+    Ok(RunningAttack::new(tasks, request.len() * count))
+}
+
+/// So many requests at once, each of which is read to its end or until it is refused.
+fn exchanges(address: &TargetAddress, count: usize, request: String) -> RunningAttack {
+    let (mut tasks, sent) = (JoinSet::new(), request.len() * count);
+    let request = Arc::new(request);
+    for _ in 0..count {
+        let (request, socket) = (Arc::clone(&request), address.socket);
+        tasks.spawn(async move { drop(exchange(socket, &request).await) });
+    }
+    RunningAttack::new(tasks, sent)
+}
+
+/// Peers that answer pings and read nothing else, without a key.
+async fn without_window(
+    address: TargetAddress,
+    scale: AttackScale,
+) -> anyhow::Result<RunningAttack> {
+    let requests = http2::requests(address.socket, "/docs", 100);
+    let answer_pings = |socket| async { drop(http2::keep_alive(socket).await) };
+    connections(&address, scale.pick(8, 40), &requests, answer_pings).await
 }
 
 /// More of them than the gateway accepts. None is idle, and each reconnects when it is closed.
-fn page_on_every_connection(address: &Address, scale: Scale) -> Held {
+fn page_on_every_connection(address: &TargetAddress, scale: AttackScale) -> RunningAttack {
     let mut tasks = JoinSet::new();
     let request = http2::requests(address.socket, "/docs", 1).freeze();
     let count = scale.pick(600, 4_200);
@@ -242,11 +244,14 @@ fn page_on_every_connection(address: &Address, scale: Scale) -> Held {
             }
         });
     }
-    Held::new(tasks, request.len() * count)
+    RunningAttack::new(tasks, request.len() * count)
 }
 
 /// Clients of a stream that comes as fast as they read, who do not.
-async fn stalled_readers(address: Address, scale: Scale) -> anyhow::Result<Held> {
+async fn stalled_readers(
+    address: TargetAddress,
+    scale: AttackScale,
+) -> anyhow::Result<RunningAttack> {
     let (mut tasks, mut sent) = (JoinSet::new(), 0);
     for _ in 0..scale.pick(8, 20) {
         let socket = TcpSocket::new_v4()?;
@@ -257,7 +262,7 @@ async fn stalled_readers(address: Address, scale: Scale) -> anyhow::Result<Held>
         sent += request.len();
         tasks.spawn(hold(socket));
     }
-    Ok(Held::new(tasks, sent))
+    Ok(RunningAttack::new(tasks, sent))
 }
 
 async fn hold(_socket: TcpStream) {
@@ -265,29 +270,22 @@ async fn hold(_socket: TcpStream) {
 }
 
 /// Many elements with nothing in them.
-fn wide_body(scale: Scale) -> String {
+fn wide_body(scale: AttackScale) -> String {
     let elements = scale.pick(4 << 20, 16 << 20) / 3;
     format!("{{\"model\":\"auto\",\"messages\":[{}{{}}]}}", "{},".repeat(elements))
 }
 
 /// One message that is answered like any other.
-fn long_text(scale: Scale) -> String {
+fn long_text(scale: AttackScale) -> String {
     let text = "quick brown foxes ".repeat(scale.pick(4 << 20, 16 << 20) / 18);
     let message = format!("{{\"role\":\"user\",\"content\":\"{text}\"}}");
     format!("{{\"model\":\"auto\",\"messages\":[{message}]}}")
 }
 
 /// A few requests with this body at once.
-fn large_bodies(address: &Address, scale: Scale, body: &str) -> Held {
-    let (mut tasks, mut sent) = (JoinSet::new(), 0);
-    let request = Arc::new(post(address.socket, &address.key, "/v1/chat/completions", body));
-    for _ in 0..scale.pick(2, 3) {
-        let (request, socket) = (Arc::clone(&request), address.socket);
-        sent += request.len();
-        // It may be refused before all of it was sent.
-        tasks.spawn(async move { drop(exchange(socket, &request).await) });
-    }
-    Held::new(tasks, sent)
+fn large_bodies(address: &TargetAddress, scale: AttackScale, body: &str) -> RunningAttack {
+    let request = post(address.socket, &address.key, "/v1/chat/completions", body);
+    exchanges(address, scale.pick(2, 3), request)
 }
 
 /// Sends these bytes one at a time, again and again.
@@ -300,40 +298,27 @@ async fn drip(mut socket: TcpStream, bytes: &'static [u8]) {
     }
 }
 
-async fn slow_heads(address: Address, scale: Scale) -> anyhow::Result<Held> {
-    let (mut tasks, mut sent) = (JoinSet::new(), 0);
-    for _ in 0..scale.pick(100, 400) {
-        let mut socket = TcpStream::connect(address.socket).await?;
-        let head = format!("GET /health HTTP/1.1\r\nhost: {}\r\nx-slow: ", address.socket);
-        socket.write_all(head.as_bytes()).await?;
-        sent += head.len();
-        tasks.spawn(drip(socket, b"slow"));
-    }
-    Ok(Held::new(tasks, sent))
+async fn slow_heads(address: TargetAddress, scale: AttackScale) -> anyhow::Result<RunningAttack> {
+    let head = format!("GET /health HTTP/1.1\r\nhost: {}\r\nx-slow: ", address.socket);
+    let slowly = |socket| drip(socket, b"slow");
+    connections(&address, scale.pick(100, 400), head.as_bytes(), slowly).await
 }
 
-async fn slow_bodies(address: Address, scale: Scale) -> anyhow::Result<Held> {
-    let (mut tasks, mut sent) = (JoinSet::new(), 0);
-    for _ in 0..scale.pick(50, 200) {
-        let mut socket = TcpStream::connect(address.socket).await?;
-        let Address { socket: at, key } = &address;
-        let head = format!(
-            "POST /v1/chat/completions HTTP/1.1\r\nhost: {at}\r\nauthorization: Bearer {key}\r\n\
-             content-length: 16777216\r\n\r\n"
-        );
-        socket.write_all(head.as_bytes()).await?;
-        sent += head.len();
-        // It pauses for longer than it may.
-        tasks.spawn(hold(socket));
-    }
-    Ok(Held::new(tasks, sent))
+async fn slow_bodies(address: TargetAddress, scale: AttackScale) -> anyhow::Result<RunningAttack> {
+    let TargetAddress { socket, key } = &address;
+    let head = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: {socket}\r\nauthorization: Bearer {key}\r\n\
+         content-length: 16777216\r\n\r\n"
+    );
+    // Each pauses for longer than it may.
+    connections(&address, scale.pick(50, 200), head.as_bytes(), hold).await
 }
 
 /// Long enough for a request to be worked on.
 const MOMENT: Duration = Duration::from_millis(500);
 
 /// Clients that ask for a long count and leave before it is made.
-async fn token_counts(address: Address, scale: Scale) -> anyhow::Result<Held> {
+async fn token_counts(address: TargetAddress, scale: AttackScale) -> anyhow::Result<RunningAttack> {
     let mut sent = 0;
     // The tokenizer is slowest with text that has no words.
     let text = "a".repeat(scale.pick(1 << 20, 4 << 20));
@@ -349,11 +334,14 @@ async fn token_counts(address: Address, scale: Scale) -> anyhow::Result<Held> {
     }
     sleep(MOMENT).await;
     drop(open);
-    Ok(Held::new(JoinSet::new(), sent))
+    Ok(RunningAttack::new(JoinSet::new(), sent))
 }
 
 /// As many as this process may open, up to a few more than the gateway takes.
-async fn idle_connections(address: Address, scale: Scale) -> anyhow::Result<Held> {
+async fn idle_connections(
+    address: TargetAddress,
+    scale: AttackScale,
+) -> anyhow::Result<RunningAttack> {
     let mut open = Vec::new();
     for _ in 0..scale.pick(600, 4_200) {
         match TcpStream::connect(address.socket).await {
@@ -369,11 +357,14 @@ async fn idle_connections(address: Address, scale: Scale) -> anyhow::Result<Held
         let _open = open;
         std::future::pending().await
     });
-    Ok(Held { note: Box::new(move || format!("{count} connections")), ..Held::new(tasks, 0) })
+    Ok(RunningAttack {
+        note: Box::new(move || format!("{count} connections")),
+        ..RunningAttack::new(tasks, 0)
+    })
 }
 
 /// Twice as many streams as there are turns, all with one key.
-async fn all_turns(address: Address, _: Scale) -> anyhow::Result<Held> {
+async fn all_turns(address: TargetAddress, _: AttackScale) -> anyhow::Result<RunningAttack> {
     const STREAMS: usize = 64;
     let (mut tasks, mut sent) = (JoinSet::new(), 0);
     let running = Arc::new(AtomicUsize::new(0));
@@ -395,11 +386,11 @@ async fn all_turns(address: Address, _: Scale) -> anyhow::Result<Held> {
         });
     }
     let note = move || format!("{} of {STREAMS} turns run", running.load(Ordering::Relaxed));
-    Ok(Held { note: Box::new(note), ..Held::new(tasks, sent) })
+    Ok(RunningAttack { note: Box::new(note), ..RunningAttack::new(tasks, sent) })
 }
 
 /// Sends a request and reads its answer to the end. None: there is no answer.
-async fn exchange(socket: SocketAddr, request: &str) -> Option<Vec<u8>> {
+pub(super) async fn exchange(socket: SocketAddr, request: &str) -> Option<Vec<u8>> {
     let mut socket = TcpStream::connect(socket).await.ok()?;
     socket.write_all(request.as_bytes()).await.ok()?;
     let mut answer = Vec::new();
@@ -408,7 +399,7 @@ async fn exchange(socket: SocketAddr, request: &str) -> Option<Vec<u8>> {
 }
 
 /// More answers in the background than there are slots, all with one key.
-fn background_slots(address: &Address, scale: Scale) -> Held {
+fn background_slots(address: &TargetAddress, scale: AttackScale) -> RunningAttack {
     let (mut tasks, mut sent) = (JoinSet::new(), 0);
     let body = r#"{"model":"auto","input":"brief","background":true}"#;
     let request = Arc::new(post(address.socket, &address.key, "/v1/responses", body));
@@ -424,11 +415,11 @@ fn background_slots(address: &Address, scale: Scale) -> Held {
         });
     }
     let note = move || format!("{} of {all} are accepted", taken.load(Ordering::Relaxed));
-    Held { note: Box::new(note), ..Held::new(tasks, sent) }
+    RunningAttack { note: Box::new(note), ..RunningAttack::new(tasks, sent) }
 }
 
 /// Clients whose backend answers with kilobytes that become many megabytes.
-fn hostile_backend(address: &Address) -> Held {
+fn hostile_backend(address: &TargetAddress) -> RunningAttack {
     const CLIENTS: usize = 8;
     let mut tasks = JoinSet::new();
     let request = Arc::new(chat(address.socket, &address.key, "bomb", false));
@@ -443,5 +434,5 @@ fn hostile_backend(address: &Address) -> Held {
         });
     }
     let note = move || format!("{} answers", answers.load(Ordering::Relaxed));
-    Held { note: Box::new(note), ..Held::new(tasks, sent) }
+    RunningAttack { note: Box::new(note), ..RunningAttack::new(tasks, sent) }
 }

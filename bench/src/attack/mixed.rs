@@ -9,11 +9,12 @@ use anyhow::{Context as _, bail};
 use tokio::time::{Instant, sleep};
 
 use super::{
-    SAMPLE, Scale,
-    attacks::{ATTACKS, Attack, NOTHING},
-    crowd::{Crowd, Seen},
-    honest::{Stream, post},
-    target::Target,
+    AttackScale, SAMPLE,
+    attacks::{ATTACKS, Attack, NOTHING, exchange},
+    honest_clients::{ClientResults, HonestClients},
+    honest_stream::{HonestStream, post},
+    table::ms,
+    target::AttackTarget,
 };
 
 /// People, each with a key.
@@ -33,19 +34,19 @@ const LOOKED_AT: u32 = 3;
 
 /// One attack, in all the rounds.
 #[derive(Debug)]
-struct Tally {
+struct AttackTally {
     name: &'static str,
     times: usize,
-    seen: Seen,
+    seen: ClientResults,
     /// None: the honest stream has ended.
     gap: Option<Duration>,
     /// The most memory, in MB.
     peak: f64,
 }
 
-/// Memory in MB while the clients work alone.
+/// MemoryAlone in MB while the clients work alone.
 #[derive(Debug)]
-struct Memory {
+struct MemoryAlone {
     before: f64,
     /// After each round.
     rounds: Vec<f64>,
@@ -54,29 +55,29 @@ struct Memory {
 
 /// `only`: attacks whose name contains this.
 pub(super) async fn run(program: &Path, minutes: u64, only: &str) -> anyhow::Result<()> {
-    let target = Target::start(program, KEYS).await?;
+    let target = AttackTarget::start(program, KEYS).await?;
     load_vocabulary(&target).await?;
-    let stream = Stream::start(&target)?;
-    let crowd = Crowd::start(&target, CLIENTS)?;
+    let stream = HonestStream::start(&target)?;
+    let honest = HonestClients::start(&target, CLIENTS)?;
     let attacks: Vec<_> = ATTACKS
         .iter()
         .filter(|attack| attack.name == NOTHING || attack.name.contains(only))
         .collect();
-    let mut tallies: Vec<Tally> = attacks.iter().copied().map(Tally::new).collect();
+    let mut tallies: Vec<AttackTally> = attacks.iter().copied().map(AttackTally::new).collect();
     let length = Duration::from_secs(minutes * 60);
     // Short runs, to look for something, need not be exact.
     let alone = ALONE.min(length / 4);
     let begun = Instant::now();
-    let before = work_alone(&target, &stream, &crowd, &mut tallies, alone).await?;
+    let before = work_alone(&target, &stream, &honest, &mut tallies, alone).await?;
     println!("{before:.0} MB before the attacks");
-    let mut memory = Memory { before, rounds: Vec::new(), after: 0.0 };
+    let mut memory = MemoryAlone { before, rounds: Vec::new(), after: 0.0 };
     let deadline = Instant::now() + length;
     'rounds: loop {
         for (tally, attack) in tallies.iter_mut().zip(&attacks) {
             if Instant::now() >= deadline {
                 break 'rounds;
             }
-            tally.add(&target, &stream, &crowd, attack).await?;
+            tally.add(&target, &stream, &honest, attack).await?;
             let (minute, now) = (begun.elapsed().as_secs() / 60, target.memory());
             println!("minute {minute}: {}, {now:.0} MB", tally.line());
             // In every round the first attack is none.
@@ -85,8 +86,8 @@ pub(super) async fn run(program: &Path, minutes: u64, only: &str) -> anyhow::Res
             }
         }
     }
-    memory.after = work_alone(&target, &stream, &crowd, &mut tallies, alone).await?;
-    drop(crowd);
+    memory.after = work_alone(&target, &stream, &honest, &mut tallies, alone).await?;
+    drop(honest);
     target.stop().await;
     println!("\n{}", page(&tallies, &memory, begun.elapsed()));
     let problems = problems(&tallies, &memory);
@@ -99,10 +100,10 @@ pub(super) async fn run(program: &Path, minutes: u64, only: &str) -> anyhow::Res
 /// Lets the clients work for so long without an attack. Gives the memory that the gateway has then:
 /// the median, since it goes up and down with the requests.
 async fn work_alone(
-    target: &Target,
-    stream: &Stream,
-    crowd: &Crowd,
-    tallies: &mut [Tally],
+    target: &AttackTarget,
+    stream: &HonestStream,
+    honest: &HonestClients,
+    tallies: &mut [AttackTally],
     time: Duration,
 ) -> anyhow::Result<f64> {
     let Some(tally) = tallies.first_mut() else { bail!("there is no attack") };
@@ -113,60 +114,55 @@ async fn work_alone(
         seen.push(target.memory());
         sleep(SAMPLE).await;
     }
-    tally.note(stream, crowd);
+    tally.note(stream, honest);
     seen.sort_unstable_by(f64::total_cmp);
     seen.get(seen.len() / 2).copied().context("memory was not measured")
 }
 
 /// The first count of tokens loads the vocabulary, which stays: it is not what an attack costs.
-async fn load_vocabulary(target: &Target) -> anyhow::Result<()> {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+async fn load_vocabulary(target: &AttackTarget) -> anyhow::Result<()> {
     let body = r#"{"model":"auto","messages":[{"role":"user","content":"a few words"}]}"#;
     let path = "/v1/messages/count_tokens";
-    let mut socket = tokio::net::TcpStream::connect(target.socket()).await?;
     let request = post(target.socket(), target.honest_key(), path, body);
-    socket.write_all(request.as_bytes()).await?;
-    let mut answer = [0; 1024];
-    let read = socket.read(&mut answer).await?;
-    let answer = answer.get(..read).unwrap_or_default();
+    let answer = exchange(target.socket(), &request).await.context("no count of tokens")?;
     if !answer.starts_with(b"HTTP/1.1 200 ") {
-        bail!("a count of tokens is refused: {}", String::from_utf8_lossy(answer));
+        bail!("a count of tokens is refused: {}", String::from_utf8_lossy(&answer));
     }
     Ok(())
 }
 
-impl Tally {
+impl AttackTally {
     fn new(attack: &Attack) -> Self {
         let gap = Some(Duration::ZERO);
-        Self { name: attack.name, times: 0, seen: Seen::default(), gap, peak: 0.0 }
+        Self { name: attack.name, times: 0, seen: ClientResults::default(), gap, peak: 0.0 }
     }
 
     async fn add(
         &mut self,
-        target: &Target,
-        stream: &Stream,
-        crowd: &Crowd,
+        target: &AttackTarget,
+        stream: &HonestStream,
+        honest: &HonestClients,
         attack: &Attack,
     ) -> anyhow::Result<()> {
         stream.forget();
         let begun = Instant::now();
-        let held = (attack.run)(target.clone_address(), Scale::FULL).await;
+        let held = (attack.run)(target.clone_address(), AttackScale::FULL).await;
         let held = held.with_context(|| format!("the attack `{}`", attack.name))?;
-        while begun.elapsed() < Scale::FULL.hold {
+        while begun.elapsed() < AttackScale::FULL.hold {
             self.peak = self.peak.max(target.memory());
             sleep(SAMPLE).await;
         }
         drop(held.tasks);
         sleep(REST).await;
-        self.note(stream, crowd);
+        self.note(stream, honest);
         Ok(())
     }
 
     /// What honest clients noticed.
-    fn note(&mut self, stream: &Stream, crowd: &Crowd) {
+    fn note(&mut self, stream: &HonestStream, honest: &HonestClients) {
         self.times += 1;
         self.gap = self.gap.zip(stream.longest_gap()).map(|(before, now)| before.max(now));
-        self.seen.add(crowd.look());
+        self.seen.add(honest.look());
     }
 
     fn line(&self) -> String {
@@ -176,7 +172,7 @@ impl Tally {
     }
 }
 
-impl Seen {
+impl ClientResults {
     fn add(&mut self, more: Self) {
         self.took.extend(more.took);
         self.chains += more.chains;
@@ -191,7 +187,7 @@ impl Seen {
     }
 }
 
-fn problems(tallies: &[Tally], memory: &Memory) -> Vec<String> {
+fn problems(tallies: &[AttackTally], memory: &MemoryAlone) -> Vec<String> {
     let mut problems = Vec::new();
     let failures: Vec<_> = tallies
         .iter()
@@ -208,24 +204,20 @@ fn problems(tallies: &[Tally], memory: &Memory) -> Vec<String> {
     if tallies.iter().all(|tally| tally.seen.chains == 0) {
         problems.push("no honest client got an answer".to_owned());
     }
-    let Memory { before, after, .. } = memory;
+    let MemoryAlone { before, after, .. } = memory;
     if *after > before + KEPT {
         problems.push(format!("memory does not return: {before:.0} MB, then {after:.0} MB"));
     }
     problems
 }
 
-fn ms(time: Option<Duration>) -> String {
-    time.map_or_else(|| "–".to_owned(), |time| format!("{} ms", time.as_millis()))
-}
-
-fn page(tallies: &[Tally], memory: &Memory, took: Duration) -> String {
+fn page(tallies: &[AttackTally], memory: &MemoryAlone, took: Duration) -> String {
     let mut page = String::from(
         "| attack | times | honest requests | failed | median | 99 of 100 | slowest | longest gap \
          | most memory |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|\n",
     );
     for tally in tallies {
-        let Tally { name, times, seen, gap, peak } = tally;
+        let AttackTally { name, times, seen, gap, peak } = tally;
         let (requests, failed) = (seen.took.len(), seen.failures.len());
         let [median, most, slowest] = [50, 99, 100].map(|at| ms(seen.percentile(at)));
         // Writing to a string cannot fail.
@@ -241,7 +233,7 @@ fn page(tallies: &[Tally], memory: &Memory, took: Duration) -> String {
     let _ = write!(
         page,
         "\n{} minutes, {CLIENTS} honest clients with {KEYS} keys, {chains} whole chains of tool \
-         calls. Memory while they work alone: {:.0} MB before the attacks, {:.0} MB after them; in \
+         calls. MemoryAlone while they work alone: {:.0} MB before the attacks, {:.0} MB after them; in \
          each round, 30 s after the last attack: {} MB.\n",
         took.as_secs() / 60,
         memory.before,
@@ -255,23 +247,23 @@ fn page(tallies: &[Tally], memory: &Memory, took: Duration) -> String {
 mod tests {
     use super::*;
 
-    fn tally() -> Tally {
+    fn tally() -> AttackTally {
         let took = (1..=100).map(Duration::from_millis).collect();
-        Tally {
+        AttackTally {
             name: "slow heads",
             times: 2,
-            seen: Seen { took, chains: 25, failures: Vec::new() },
+            seen: ClientResults { took, chains: 25, failures: Vec::new() },
             gap: Some(Duration::from_millis(12)),
             peak: 40.0,
         }
     }
 
-    fn memory(after: f64) -> Memory {
-        Memory { before: 30.0, rounds: vec![30.0, 90.0], after }
+    fn memory(after: f64) -> MemoryAlone {
+        MemoryAlone { before: 30.0, rounds: vec![30.0, 90.0], after }
     }
 
     #[test]
-    fn a_run_without_a_failure_is_ok() {
+    fn run_without_failures_passes() {
         assert_eq!(problems(&[tally()], &memory(31.0)), Vec::<String>::new());
         let page = page(&[tally()], &memory(31.0), Duration::from_secs(3600));
         let row = "| slow heads | 2 | 100 | 0 | 51 ms | 100 ms | 100 ms | 12 ms | 40 MB |";
@@ -281,13 +273,13 @@ mod tests {
     }
 
     #[test]
-    fn each_failure_counts() {
-        let failed = Seen { failures: vec!["client 1: 429".to_owned()], ..tally().seen };
-        let silent = Seen::default();
+    fn each_kind_of_failure_is_reported() {
+        let failed = ClientResults { failures: vec!["client 1: 429".to_owned()], ..tally().seen };
+        let silent = ClientResults::default();
         for (broken, after, problem) in [
-            (Tally { seen: failed, ..tally() }, 30.0, "1 honest requests failed"),
-            (Tally { gap: None, ..tally() }, 30.0, "the honest stream ended"),
-            (Tally { seen: silent, ..tally() }, 30.0, "no honest client got an answer"),
+            (AttackTally { seen: failed, ..tally() }, 30.0, "1 honest requests failed"),
+            (AttackTally { gap: None, ..tally() }, 30.0, "the honest stream ended"),
+            (AttackTally { seen: silent, ..tally() }, 30.0, "no honest client got an answer"),
             (tally(), 47.0, "memory does not return: 30 MB, then 47 MB"),
         ] {
             let problems = problems(&[broken], &memory(after));

@@ -4,8 +4,8 @@
 //! connections the gateway still had at the end.
 
 mod attacks;
-mod crowd;
-mod honest;
+mod honest_clients;
+mod honest_stream;
 mod http2;
 mod mixed;
 mod table;
@@ -17,14 +17,14 @@ use anyhow::bail;
 use tokio::time::{Instant, sleep};
 
 use self::{
-    attacks::{ATTACKS, Attack, Held},
-    honest::{Stream, probe},
-    table::{Limits, Row},
-    target::Target,
+    attacks::{ATTACKS, Attack, RunningAttack},
+    honest_stream::{HonestStream, probe},
+    table::{AttackLimits, AttackRow},
+    target::AttackTarget,
 };
 
 #[derive(clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct AttackOptions {
     /// The ibeam binary
     #[arg(long, value_name = "FILE")]
     program: PathBuf,
@@ -44,15 +44,15 @@ pub(crate) struct Options {
 
 /// How large an attack is.
 #[derive(Clone, Copy)]
-pub(super) struct Scale {
-    /// How long it goes on.
+pub(super) struct AttackScale {
+    /// How long it runs.
     hold: Duration,
     /// For memory to return afterwards.
     settle: Duration,
     short: bool,
 }
 
-impl Scale {
+impl AttackScale {
     const SHORT: Self =
         Self { hold: Duration::from_secs(5), settle: Duration::from_secs(5), short: true };
     const FULL: Self =
@@ -67,18 +67,18 @@ impl Scale {
 /// Between two looks at the gateway's memory.
 const SAMPLE: Duration = Duration::from_millis(25);
 
-pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
+pub(crate) async fn run(options: &AttackOptions) -> anyhow::Result<()> {
     let program = crate::absolute(&options.program)?;
     let only = options.only.as_deref().unwrap_or_default();
     if let Some(minutes) = options.minutes {
         return mixed::run(&program, minutes, only).await;
     }
-    let scale = if options.short { Scale::SHORT } else { Scale::FULL };
+    let scale = if options.short { AttackScale::SHORT } else { AttackScale::FULL };
     let mut rows = Vec::new();
     for attack in ATTACKS.iter().filter(|attack| attack.name.contains(only)) {
         // Each gets a new gateway, so that no attack suffers from the one before.
-        let target = Target::start(&program, 1).await?;
-        let stream = Stream::start(&target)?;
+        let target = AttackTarget::start(&program, 1).await?;
+        let stream = HonestStream::start(&target)?;
         let row = measure(&target, &stream, attack, scale, options.gap).await?;
         println!("{row}");
         rows.push(row);
@@ -93,21 +93,21 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
 }
 
 async fn measure(
-    target: &Target,
-    stream: &Stream,
+    target: &AttackTarget,
+    stream: &HonestStream,
     attack: &Attack,
-    scale: Scale,
+    scale: AttackScale,
     gap: u64,
-) -> anyhow::Result<Row> {
+) -> anyhow::Result<AttackRow> {
     let (before, connections) = (target.memory(), target.connections());
     stream.forget();
     let begun = Instant::now();
-    let Held { tasks, sent, note } = (attack.run)(target.clone_address(), scale).await?;
+    let RunningAttack { tasks, sent, note } = (attack.run)(target.clone_address(), scale).await?;
     let mut peak = before;
     let (mut honest, mut half) = (None, 0.0);
     while begun.elapsed() < scale.hold {
         peak = peak.max(target.memory());
-        // Once, while the attack goes on.
+        // Once, while the attack runs.
         if honest.is_none() && begun.elapsed() > scale.hold / 2 {
             half = target.cpu();
             honest = Some(probe(target).await);
@@ -127,7 +127,7 @@ async fn measure(
         after = target.memory();
     }
     let later = probe(target).await;
-    let limits = Limits {
+    let limits = AttackLimits {
         gap: Duration::from_millis(gap).max(attack.gap),
         growth: attack.growth_mb(sent),
         kept: attack.kept,
@@ -135,7 +135,7 @@ async fn measure(
         left: attack.must_close.then_some(0),
         cpu: attack.must_rest.then(|| scale.hold.as_secs_f64() / 8.0),
     };
-    let row = Row {
+    let row = AttackRow {
         name: attack.name,
         sent,
         memory: [before, peak, after],

@@ -3,9 +3,9 @@
 use std::{fmt, fmt::Write as _, time::Duration};
 
 /// What an attack may cost.
-pub(super) struct Limits {
+pub(super) struct AttackLimits {
     pub(super) gap: Duration,
-    /// Memory while it goes on, in MB more than before.
+    /// Memory while it runs, in MB more than before.
     pub(super) growth: f64,
     /// Memory after it.
     pub(super) kept: f64,
@@ -19,7 +19,7 @@ pub(super) struct Limits {
 
 /// One attack.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(super) struct AttackRow {
     pub(super) name: &'static str,
     /// Bytes of the attacker.
     pub(super) sent: usize,
@@ -39,8 +39,8 @@ pub(super) struct Row {
     pub(super) problems: Vec<String>,
 }
 
-impl Row {
-    pub(super) fn judged(mut self, limits: &Limits) -> Self {
+impl AttackRow {
+    pub(super) fn judged(mut self, limits: &AttackLimits) -> Self {
         let mut problems = Vec::new();
         match self.gap {
             None => problems.push("the honest stream ended".to_owned()),
@@ -80,11 +80,11 @@ impl Row {
     }
 }
 
-fn ms(time: Option<Duration>) -> String {
+pub(super) fn ms(time: Option<Duration>) -> String {
     time.map_or_else(|| "–".to_owned(), |time| format!("{} ms", time.as_millis()))
 }
 
-impl fmt::Display for Row {
+impl fmt::Display for AttackRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [before, peak, after] = self.memory;
         write!(
@@ -102,7 +102,7 @@ impl fmt::Display for Row {
 const TURNS: u64 = 32 - 1;
 
 /// All of them as a table in Markdown.
-pub(super) fn page(rows: &[Row]) -> String {
+pub(super) fn page(rows: &[AttackRow]) -> String {
     let mut page = String::from(
         "| attack | sent | memory: before, most, after | longest gap | honest request | \
          connections left | turns left | CPU | | verdict |\n\
@@ -112,7 +112,7 @@ pub(super) fn page(rows: &[Row]) -> String {
         let [before, peak, after] = row.memory;
         let (gap, honest) = (ms(row.gap), ms(row.honest));
         let kib = row.sent >> 10;
-        let Row { name, left, cpu, .. } = row;
+        let AttackRow { name, left, cpu, .. } = row;
         let turns = TURNS.saturating_sub(row.turns);
         let (note, verdict) = (&row.note, row.verdict());
         let _ = writeln!(
@@ -128,7 +128,7 @@ pub(super) fn page(rows: &[Row]) -> String {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits {
+    const LIMITS: AttackLimits = AttackLimits {
         gap: Duration::from_millis(100),
         growth: 50.0,
         kept: 10.0,
@@ -137,8 +137,8 @@ mod tests {
         cpu: Some(1.0),
     };
 
-    fn row() -> Row {
-        Row {
+    fn row() -> AttackRow {
+        AttackRow {
             name: "nothing",
             sent: 2048,
             memory: [20.0, 21.0, 20.0],
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_within_its_limits_is_ok() {
+    fn attack_within_its_limits_passes() {
         let row = row().judged(&LIMITS);
         assert_eq!((row.verdict().as_str(), row.problems.len()), ("ok", 0));
         let page = page(&[row]);
@@ -164,21 +164,21 @@ mod tests {
     }
 
     #[test]
-    fn each_limit_counts() {
+    fn each_exceeded_limit_is_reported() {
         let second = Some(Duration::from_secs(2));
         for (broken, problem) in [
-            (Row { gap: second, ..row() }, "gap above 100 ms"),
-            (Row { gap: None, ..row() }, "the honest stream ended"),
-            (Row { memory: [20.0, 71.0, 20.0], ..row() }, "more than 50 MB"),
-            (Row { memory: [20.0, 40.0, 31.0], ..row() }, "memory does not return"),
-            (Row { honest: None, ..row() }, "an honest request is not answered during it"),
-            (Row { later: second, ..row() }, "an honest request is slow after it"),
-            (Row { left: 3, ..row() }, "3 connections are not closed"),
-            (Row { cpu: 1.5, ..row() }, "1.5 s of CPU after its clients left"),
+            (AttackRow { gap: second, ..row() }, "gap above 100 ms"),
+            (AttackRow { gap: None, ..row() }, "the honest stream ended"),
+            (AttackRow { memory: [20.0, 71.0, 20.0], ..row() }, "more than 50 MB"),
+            (AttackRow { memory: [20.0, 40.0, 31.0], ..row() }, "memory does not return"),
+            (AttackRow { honest: None, ..row() }, "an honest request is not answered during it"),
+            (AttackRow { later: second, ..row() }, "an honest request is slow after it"),
+            (AttackRow { left: 3, ..row() }, "3 connections are not closed"),
+            (AttackRow { cpu: 1.5, ..row() }, "1.5 s of CPU after its clients left"),
         ] {
             assert_eq!(broken.judged(&LIMITS).verdict(), problem);
         }
-        let patient = Limits { left: None, cpu: None, ..LIMITS };
-        assert_eq!(Row { left: 3, cpu: 9.0, ..row() }.judged(&patient).verdict(), "ok");
+        let patient = AttackLimits { left: None, cpu: None, ..LIMITS };
+        assert_eq!(AttackRow { left: 3, cpu: 9.0, ..row() }.judged(&patient).verdict(), "ok");
     }
 }

@@ -57,10 +57,10 @@ fn scenario() -> anyhow::Result<String> {
 const CLOCKS: [&str; 4] =
     ["clocks.client_idle=2s", "clocks.client_stall=2s", "clocks.body=1s", "clocks.turn=3h"];
 
-pub(super) struct Target {
+pub(super) struct AttackTarget {
     child: Child,
     simulator: Racer,
-    address: Address,
+    address: TargetAddress,
     /// Keys of the honest clients.
     pub(super) honest: Arc<[String]>,
     /// It writes its address there, and must be able to.
@@ -70,13 +70,13 @@ pub(super) struct Target {
 
 /// All that an attacker knows.
 #[derive(Clone, Debug)]
-pub(super) struct Address {
+pub(super) struct TargetAddress {
     pub(super) socket: SocketAddr,
     /// A key of its own.
     pub(super) key: String,
 }
 
-impl Target {
+impl AttackTarget {
     /// A gateway with so many keys for honest clients, and one for an attacker.
     pub(super) async fn start(program: &Path, keys: usize) -> anyhow::Result<Self> {
         let home = tempfile::tempdir()?;
@@ -110,7 +110,7 @@ impl Target {
         let mut line = String::new();
         timeout(START, stdout.read_line(&mut line)).await.context("it does not listen")??;
         let address = line.trim().strip_prefix("http://").context("its address")?;
-        let address = Address { socket: address.parse()?, key: attacker };
+        let address = TargetAddress { socket: address.parse()?, key: attacker };
         let honest = honest.into();
         Ok(Self { child, simulator, address, honest, _stdout: stdout, _home: home })
     }
@@ -131,7 +131,7 @@ impl Target {
         self.address.socket
     }
 
-    pub(super) fn clone_address(&self) -> Address {
+    pub(super) fn clone_address(&self) -> TargetAddress {
         self.address.clone()
     }
 
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_are_counted_on_the_side_of_the_gateway() {
+    fn open_connections_of_the_gateway_are_counted() {
         let table = "  sl  local_address rem_address   st\n\
              0: 0100007F:4935 00000000:0000 0A 0\n\
              1: 0100007F:4935 0100007F:C350 01 0\n\

@@ -6,10 +6,10 @@ use anyhow::{Context as _, ensure};
 use tokio::time::Instant;
 
 use super::{
-    Plan, Section,
-    bed::{Bed, Bedding},
+    SessionPlan, SessionReport,
     dialogue::Dialogue,
-    material::{RESULT_BYTES, Setup, padded},
+    requests::{ClientSetup, RESULT_BYTES, padded},
+    rig::{RigOptions, SessionRig},
 };
 use crate::page::{cell, count, ratio, saving, verdict};
 
@@ -18,7 +18,7 @@ use crate::page::{cell, count, ratio, saving, verdict};
 const SLACK: f64 = 1.1;
 
 /// What a chain took.
-struct Chain {
+struct ToolChain {
     /// Upstream bytes of the question, until its first call.
     question: u64,
     /// The same for each result, until the next call or the answer.
@@ -28,16 +28,17 @@ struct Chain {
     wall: Duration,
 }
 
-pub(super) async fn measure(ibeam: &Path, plan: &Plan) -> anyhow::Result<Section> {
-    let bedding = Bedding { bootstrap: plan.bootstrap, ..Bedding::default() };
-    let kept = run(ibeam, bedding, plan.calls).await?;
-    let off = run(ibeam, Bedding { reuse: false, ..bedding }, plan.calls).await;
+pub(super) async fn measure(ibeam: &Path, plan: &SessionPlan) -> anyhow::Result<SessionReport> {
+    let options = RigOptions { bootstrap: plan.bootstrap, ..RigOptions::default() };
+    let kept = run(ibeam, options, plan.calls).await?;
+    let off = run(ibeam, RigOptions { reuse: false, ..options }, plan.calls).await;
     let (off, trouble) = match off {
         Ok(chain) => (Some(chain), None),
         Err(error) => (None, Some(format!("{error:#}"))),
     };
 
-    let mut section = Section { text: table(plan, &kept, off.as_ref()), ..Section::default() };
+    let mut section =
+        SessionReport { text: table(plan, &kept, off.as_ref()), ..SessionReport::default() };
     section.must(kept.runs == 1, "a chain of tool calls took more than one upstream run");
     section.must(kept.bootstraps == 1, "a chain of tool calls paid more than one bootstrap");
     section.must(kept.is_flat(), "the upstream bytes of a tool turn grow");
@@ -49,21 +50,21 @@ pub(super) async fn measure(ibeam: &Path, plan: &Plan) -> anyhow::Result<Section
     Ok(section)
 }
 
-async fn run(ibeam: &Path, bedding: Bedding, calls: usize) -> anyhow::Result<Chain> {
-    let mut bed = Bed::make(ibeam, bedding).await?;
-    let setup = Arc::new(Setup::agent());
-    let mut dialogue = Dialogue::open(bed.gateway.address, &setup).await?;
+async fn run(ibeam: &Path, options: RigOptions, calls: usize) -> anyhow::Result<ToolChain> {
+    let mut rig = SessionRig::make(ibeam, options).await?;
+    let setup = Arc::new(ClientSetup::agent());
+    let mut dialogue = Dialogue::open(rig.gateway.address, &setup).await?;
     let wishes: Vec<String> = (1..=calls).map(|at| format!("read file {}", file(at))).collect();
     dialogue.user(&wishes.join(" then "));
 
-    let mut last = bed.settled().await?;
+    let mut last = rig.settled().await?;
     let mut wall = Duration::ZERO;
     let mut bytes = Vec::with_capacity(calls + 1);
     for at in 1..=calls + 1 {
         let started = Instant::now();
         let answer = dialogue.ask().await.with_context(|| format!("request {at} of the chain"))?;
         wall += started.elapsed();
-        let now = bed.settled().await?;
+        let now = rig.settled().await?;
         bytes.push(now.bytes - last.bytes);
         last = now;
         if at > calls {
@@ -76,10 +77,10 @@ async fn run(ibeam: &Path, bedding: Bedding, calls: usize) -> anyhow::Result<Cha
         dialogue.keep(&answer);
         dialogue.result(&call.id, &padded(&content(at), RESULT_BYTES));
     }
-    bed.end().await?;
+    rig.end().await?;
     let question = bytes.first().copied().unwrap_or_default();
     let results = bytes.get(1..).unwrap_or_default().to_vec();
-    Ok(Chain { question, results, runs: last.runs, bootstraps: last.bootstraps, wall })
+    Ok(ToolChain { question, results, runs: last.runs, bootstraps: last.bootstraps, wall })
 }
 
 fn file(at: usize) -> String {
@@ -90,7 +91,7 @@ fn content(at: usize) -> String {
     format!("This is part {at:02}.")
 }
 
-impl Chain {
+impl ToolChain {
     /// A late tool turn against an early one. The first follows the bootstrap, and with it
     /// whatever the start of a run leaves to send.
     fn growth(&self) -> Option<f64> {
@@ -107,13 +108,13 @@ impl Chain {
     }
 }
 
-fn table(plan: &Plan, kept: &Chain, off: Option<&Chain>) -> String {
+fn table(plan: &SessionPlan, kept: &ToolChain, off: Option<&ToolChain>) -> String {
     let mut out = format!(
         "| {} tool calls in a row | ibeam | reuse off | ibeam / off | target | |\n|---|---:|---:|---:|---|---|\n",
         plan.calls
     );
     let mut row =
-        |name: &str, pick: &dyn Fn(&Chain) -> Option<f64>, target: Option<(&str, bool)>| {
+        |name: &str, pick: &dyn Fn(&ToolChain) -> Option<f64>, target: Option<(&str, bool)>| {
             let (a, b) = (pick(kept), off.and_then(pick));
             let (words, met) = target.map_or(("", ""), |(words, met)| (words, verdict(met)));
             // Writing to a string cannot fail.
@@ -137,7 +138,7 @@ fn table(plan: &Plan, kept: &Chain, off: Option<&Chain>) -> String {
         let name = format!("upstream bytes of tool turn {}", at + 1);
         row(&name, &|c| c.results.get(at).copied().map(count), None);
     }
-    row("last tool turn / second", &Chain::growth, Some(("at most 1.1", kept.is_flat())));
+    row("last tool turn / second", &ToolChain::growth, Some(("at most 1.1", kept.is_flat())));
     row("upstream bytes of all", &|c| Some(c.total()), None);
     if let Some(off) = off {
         // Writing to a string cannot fail.

@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 
-use super::material::Setup;
+use super::requests::ClientSetup;
 use crate::http::Http;
 
 /// An answer that takes longer has hung.
@@ -15,7 +15,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(120);
 /// A conversation over one connection.
 pub(crate) struct Dialogue {
     http: Http,
-    setup: Arc<Setup>,
+    setup: Arc<ClientSetup>,
     headers: Vec<(&'static str, String)>,
     /// What has been said, system prompt aside.
     pub(crate) messages: Vec<Value>,
@@ -25,22 +25,25 @@ pub(crate) struct Dialogue {
 
 /// What came back.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct DialogueAnswer {
     pub(crate) text: String,
-    pub(crate) calls: Vec<Call>,
+    pub(crate) calls: Vec<DialogueCall>,
     finish: Option<String>,
 }
 
 /// A tool call, put together from its pieces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Call {
+pub(crate) struct DialogueCall {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) arguments: String,
 }
 
 impl Dialogue {
-    pub(crate) async fn open(gateway: SocketAddr, setup: &Arc<Setup>) -> anyhow::Result<Self> {
+    pub(crate) async fn open(
+        gateway: SocketAddr,
+        setup: &Arc<ClientSetup>,
+    ) -> anyhow::Result<Self> {
         let http = Http::open(gateway).await?;
         Ok(Self {
             http,
@@ -70,16 +73,16 @@ impl Dialogue {
     }
 
     /// Puts an answer into the history, as clients do.
-    pub(crate) fn keep(&mut self, answer: &Answer) {
+    pub(crate) fn keep(&mut self, answer: &DialogueAnswer) {
         self.messages.push(answer.message());
     }
 
     /// Sends all messages and reads the answer to its end.
-    pub(crate) async fn ask(&mut self) -> anyhow::Result<Answer> {
+    pub(crate) async fn ask(&mut self) -> anyhow::Result<DialogueAnswer> {
         tokio::time::timeout(ANSWER_LIMIT, self.exchange()).await.context("hung")?
     }
 
-    async fn exchange(&mut self) -> anyhow::Result<Answer> {
+    async fn exchange(&mut self) -> anyhow::Result<DialogueAnswer> {
         let system = json!({ "role": "system", "content": self.setup.system });
         let messages: Vec<&Value> = std::iter::once(&system).chain(&self.messages).collect();
         let mut body = json!({ "model": "auto", "stream": true, "messages": messages });
@@ -90,11 +93,11 @@ impl Dialogue {
         self.sent += body.len() as u64;
         let response = self.http.post("/v1/chat/completions", &self.headers, body).await?;
         let body = response.into_body().collect().await?.to_bytes();
-        Answer::parse(std::str::from_utf8(&body)?)
+        DialogueAnswer::parse(std::str::from_utf8(&body)?)
     }
 }
 
-impl Answer {
+impl DialogueAnswer {
     /// Reads a whole stream of chunks.
     fn parse(stream: &str) -> anyhow::Result<Self> {
         let mut answer = Self::default();
@@ -127,7 +130,7 @@ impl Answer {
             let index = piece.get("index").and_then(Value::as_u64).unwrap_or(0);
             let index = usize::try_from(index).unwrap_or(0);
             if self.calls.len() <= index {
-                self.calls.resize(index + 1, Call::default());
+                self.calls.resize(index + 1, DialogueCall::default());
             }
             let Some(call) = self.calls.get_mut(index) else { continue };
             call.id.push_str(&text(piece, "/id"));
@@ -144,12 +147,12 @@ impl Answer {
         if self.calls.is_empty() {
             return json!({ "role": "assistant", "content": content });
         }
-        let calls: Vec<Value> = self.calls.iter().map(Call::message).collect();
+        let calls: Vec<Value> = self.calls.iter().map(DialogueCall::message).collect();
         json!({ "role": "assistant", "content": content, "tool_calls": calls })
     }
 
     /// The one call of an answer that should have one.
-    pub(crate) fn only_call(&self) -> anyhow::Result<&Call> {
+    pub(crate) fn only_call(&self) -> anyhow::Result<&DialogueCall> {
         match &self.calls[..] {
             [call] => Ok(call),
             calls => bail!("{} tool calls instead of one: {}", calls.len(), self.text),
@@ -157,7 +160,7 @@ impl Answer {
     }
 }
 
-impl Call {
+impl DialogueCall {
     fn message(&self) -> Value {
         json!({
             "id": self.id,

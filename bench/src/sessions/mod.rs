@@ -1,17 +1,17 @@
 //! What sessions save and what they cost, seen from outside: `ibeam serve` and `ibeam sim`
 //! as processes of their own, a client over HTTP, and the simulator's counters.
 
-mod bed;
 mod chain;
+mod conversation;
 pub(crate) mod dialogue;
-pub(crate) mod material;
 mod parked;
-mod talk;
+pub(crate) mod requests;
+mod rig;
 
 use std::time::Duration;
 
 use crate::{
-    Options,
+    BenchOptions,
     page::{self, complain, say},
 };
 
@@ -19,7 +19,7 @@ use crate::{
 const MARKS: &str = "bench-sessions";
 
 /// How much is done.
-struct Plan {
+struct SessionPlan {
     /// Tool calls in a row.
     calls: usize,
     bootstrap: Duration,
@@ -35,24 +35,25 @@ struct Plan {
 
 /// One measurement's tables.
 #[derive(Default)]
-struct Section {
+struct SessionReport {
     text: String,
     /// What must hold on any machine, and did not.
     broken: Vec<String>,
 }
 
-pub(crate) async fn measure(options: &Options) -> anyhow::Result<()> {
+pub(crate) async fn measure(options: &BenchOptions) -> anyhow::Result<()> {
     let ibeam = options.ibeam()?;
-    let mut plan = if options.smoke { Plan::smoke() } else { Plan::full() };
+    let mut plan = if options.smoke { SessionPlan::smoke() } else { SessionPlan::full() };
     plan.parked = options.parked.unwrap_or(plan.parked);
     say("sessions: a chain of tool calls");
     let chain = chain::measure(&ibeam, &plan).await;
     say("sessions: a long conversation");
-    let talk = talk::measure(&ibeam, &plan).await;
+    let talk = conversation::measure(&ibeam, &plan).await;
     say("sessions: parked");
     let parked = parked::measure(&ibeam, &plan).await;
 
-    let sections = [chain, talk, parked].map(|section| section.unwrap_or_else(Section::failed));
+    let sections =
+        [chain, talk, parked].map(|section| section.unwrap_or_else(SessionReport::failed));
     let text = sections.each_ref().map(|section| section.text.trim()).join("\n\n");
     println!("\n{text}");
     if let Some(file) = &options.write {
@@ -65,7 +66,7 @@ pub(crate) async fn measure(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-impl Plan {
+impl SessionPlan {
     fn full() -> Self {
         Self {
             calls: 10,
@@ -89,7 +90,7 @@ impl Plan {
     }
 }
 
-impl Section {
+impl SessionReport {
     /// Notes what does not hold.
     fn must(&mut self, holds: bool, what: &str) {
         if !holds {

@@ -6,14 +6,14 @@ use anyhow::Context as _;
 use tokio::{task::JoinSet, time::Instant};
 
 use super::{
-    Plan, Section,
-    bed::{Bed, Bedding, LOOKUP},
-    dialogue::{Answer, Dialogue},
-    material::Setup,
+    SessionPlan, SessionReport,
+    dialogue::{Dialogue, DialogueAnswer},
+    requests::ClientSetup,
+    rig::{LOOKUP, RigOptions, SessionRig},
 };
 use crate::{
     http::Http,
-    page::{cell, count, say, verdict},
+    page::{count, number, say, verdict},
 };
 
 /// Clients that ask at the same time.
@@ -24,7 +24,7 @@ const MEMORY_LIMIT_MB: f64 = 512.0;
 const CPU_LIMIT_PERCENT: f64 = 5.0;
 
 /// What so many parked sessions cost.
-struct Cost {
+struct ParkedCost {
     rss_before: f64,
     /// The larger of two readings: before and after the watched time.
     rss: f64,
@@ -39,26 +39,26 @@ struct Cost {
     /// Streams that are parked, by `/health`.
     parked: u64,
     parking: Duration,
-    resumed: Resumed,
+    resumed: ResumedSessions,
     errors: Vec<String>,
 }
 
 /// What came of those that got their result.
-struct Resumed {
+struct ResumedSessions {
     right: usize,
     /// Runs that had to be opened for it: a parked one needs none.
     runs: u64,
 }
 
 /// A session that waits.
-struct Waiting {
+struct WaitingSession {
     number: usize,
-    answer: Answer,
+    answer: DialogueAnswer,
 }
 
-pub(super) async fn measure(ibeam: &Path, plan: &Plan) -> anyhow::Result<Section> {
-    let mut section = Section::default();
-    let setups = [Arc::new(Setup::small()), Arc::new(Setup::agent())];
+pub(super) async fn measure(ibeam: &Path, plan: &SessionPlan) -> anyhow::Result<SessionReport> {
+    let mut section = SessionReport::default();
+    let setups = [Arc::new(ClientSetup::small()), Arc::new(ClientSetup::agent())];
     let mut costs = Vec::new();
     for setup in &setups {
         say(&format!("{} sessions, {} bytes of setup each", plan.parked, setup.bytes()));
@@ -73,30 +73,34 @@ pub(super) async fn measure(ibeam: &Path, plan: &Plan) -> anyhow::Result<Section
     Ok(section)
 }
 
-fn sample(plan: &Plan) -> usize {
+fn sample(plan: &SessionPlan) -> usize {
     plan.resumed.min(plan.parked)
 }
 
-async fn park(ibeam: &Path, setup: &Arc<Setup>, plan: &Plan) -> anyhow::Result<Cost> {
-    let mut bed = Bed::make(ibeam, Bedding::default()).await?;
-    let gateway = bed.gateway.address;
-    let rss_before = bed.gateway.rss();
+async fn park(
+    ibeam: &Path,
+    setup: &Arc<ClientSetup>,
+    plan: &SessionPlan,
+) -> anyhow::Result<ParkedCost> {
+    let mut rig = SessionRig::make(ibeam, RigOptions::default()).await?;
+    let gateway = rig.gateway.address;
+    let rss_before = rig.gateway.rss();
     let started = Instant::now();
     let (waiting, mut errors) = open_all(gateway, setup, plan.parked).await;
     let parking = started.elapsed();
     tokio::time::sleep(REST).await;
-    let rss_parked = bed.gateway.rss();
+    let rss_parked = rig.gateway.rss();
 
-    let (first, cpu) = (bed.counters().await?, bed.gateway.cpu());
+    let (first, cpu) = (rig.counters().await?, rig.gateway.cpu());
     let watched = Instant::now();
     tokio::time::sleep(plan.window).await;
-    let cpu = (bed.gateway.cpu() - cpu) / watched.elapsed().as_secs_f64() * 100.0;
-    let last = bed.counters().await?;
+    let cpu = (rig.gateway.cpu() - cpu) / watched.elapsed().as_secs_f64() * 100.0;
+    let last = rig.counters().await?;
     let minutes = watched.elapsed().as_secs_f64() / 60.0;
     let heartbeats =
         count(last.heartbeats - first.heartbeats) / count(plan.parked as u64) / minutes;
-    let rss = bed.gateway.rss().max(rss_parked);
-    let simulator_rss = bed.simulator.rss();
+    let rss = rig.gateway.rss().max(rss_parked);
+    let simulator_rss = rig.simulator.rss();
     let health = Http::open(gateway).await?.get("/health").await?;
     let health = health.get("sessions").cloned().context("/health has no sessions")?;
     let parked = health.get("parked").and_then(serde_json::Value::as_u64).unwrap_or_default();
@@ -105,9 +109,9 @@ async fn park(ibeam: &Path, setup: &Arc<Setup>, plan: &Plan) -> anyhow::Result<C
     let chosen = waiting.into_iter().filter(|one| one.number.is_multiple_of(step));
     let (right, wrong) = resume_all(gateway, setup, chosen.take(sample(plan)).collect()).await;
     errors.extend(wrong);
-    let resumed = Resumed { right, runs: bed.counters().await?.runs - last.runs };
-    bed.end().await?;
-    Ok(Cost {
+    let resumed = ResumedSessions { right, runs: rig.counters().await?.runs - last.runs };
+    rig.end().await?;
+    Ok(ParkedCost {
         rss_before,
         rss,
         simulator_rss,
@@ -125,9 +129,9 @@ async fn park(ibeam: &Path, setup: &Arc<Setup>, plan: &Plan) -> anyhow::Result<C
 /// Asks so many questions, each of which ends in one call.
 async fn open_all(
     gateway: SocketAddr,
-    setup: &Arc<Setup>,
+    setup: &Arc<ClientSetup>,
     sessions: usize,
-) -> (Vec<Waiting>, Vec<String>) {
+) -> (Vec<WaitingSession>, Vec<String>) {
     let mut clients = JoinSet::new();
     for client in 0..CLIENTS {
         let setup = Arc::clone(setup);
@@ -139,7 +143,7 @@ async fn open_all(
                 dialogue.user(&question(number));
                 let answer = dialogue.ask().await.with_context(|| question(number))?;
                 answer.only_call().with_context(|| question(number))?;
-                waiting.push(Waiting { number, answer });
+                waiting.push(WaitingSession { number, answer });
             }
             anyhow::Ok(waiting)
         });
@@ -147,11 +151,11 @@ async fn open_all(
     gather(clients).await
 }
 
-/// Brings the results, and counts who got an answer of their own.
+/// Brings the results, and counts the sessions that got an answer of their own.
 async fn resume_all(
     gateway: SocketAddr,
-    setup: &Arc<Setup>,
-    mut waiting: Vec<Waiting>,
+    setup: &Arc<ClientSetup>,
+    mut waiting: Vec<WaitingSession>,
 ) -> (usize, Vec<String>) {
     let mut clients = JoinSet::new();
     let share = waiting.len().div_ceil(CLIENTS).max(1);
@@ -161,15 +165,15 @@ async fn resume_all(
         clients.spawn(async move {
             let mut dialogue = Dialogue::open(gateway, &setup).await?;
             let mut verdicts = Vec::new();
-            for Waiting { number, answer } in mine {
+            for WaitingSession { number, answer } in mine {
                 let result = format!("value-{number:06}");
                 dialogue.messages.clear();
                 dialogue.user(&question(number));
                 dialogue.keep(&answer);
                 dialogue.result(&answer.only_call()?.id, &result);
-                let told = dialogue.ask().await.with_context(|| question(number))?;
-                let right = told.text == format!("{} is {result}", question(number));
-                verdicts.push(if right { Ok(()) } else { Err(told.text) });
+                let answer = dialogue.ask().await.with_context(|| question(number))?;
+                let right = answer.text == format!("{} is {result}", question(number));
+                verdicts.push(if right { Ok(()) } else { Err(answer.text) });
             }
             anyhow::Ok(verdicts)
         });
@@ -195,7 +199,7 @@ async fn gather<T: 'static>(mut clients: JoinSet<anyhow::Result<Vec<T>>>) -> (Ve
     (all, errors)
 }
 
-fn table(plan: &Plan, costs: &[(usize, Cost)]) -> String {
+fn table(plan: &SessionPlan, costs: &[(usize, ParkedCost)]) -> String {
     let mut out = format!("| {} parked sessions |", plan.parked);
     // Writing to a string cannot fail, hence the ignored results.
     for (bytes, _) in costs {
@@ -206,9 +210,8 @@ fn table(plan: &Plan, costs: &[(usize, Cost)]) -> String {
         let _ = write!(out, "| {} |", row.name);
         for (_, cost) in costs {
             let value = (row.pick)(cost, plan);
-            let met =
-                row.target.map_or("", |(_, test)| verdict(value.is_some_and(|v| test(v, plan))));
-            let _ = write!(out, " {} | {met} |", cell(value));
+            let met = row.target.map_or("", |(_, meets)| verdict(meets(value, plan)));
+            let _ = write!(out, " {} | {met} |", number(value));
         }
         let _ = writeln!(out, " {} |", row.target.map_or("", |(words, _)| words));
     }
@@ -222,70 +225,44 @@ fn table(plan: &Plan, costs: &[(usize, Cost)]) -> String {
 }
 
 /// A line of the table, and what the project asks of it.
-struct Row {
+struct ParkedRow {
     name: &'static str,
-    pick: fn(&Cost, &Plan) -> Option<f64>,
-    target: Option<(&'static str, Test)>,
+    pick: fn(&ParkedCost, &SessionPlan) -> f64,
+    target: Option<(&'static str, MeetsTarget)>,
 }
 
 /// Whether a value meets the target.
-type Test = fn(f64, &Plan) -> bool;
+type MeetsTarget = fn(f64, &SessionPlan) -> bool;
 
-const ROWS: [Row; 12] = [
-    Row {
-        name: "parked, by `/health`",
-        pick: |cost, _| Some(count(cost.parked)),
-        target: Some(("all", |parked, plan| parked >= count(plan.parked as u64))),
-    },
-    Row { name: "RSS before, MB", pick: |cost, _| Some(cost.rss_before), target: None },
-    Row {
-        name: "RSS with all parked, MB",
-        pick: |cost, _| Some(cost.rss),
-        target: Some(("under 512 MB", |rss, _| rss < MEMORY_LIMIT_MB)),
-    },
-    Row {
-        name: "RSS per session, kB",
-        pick: |cost, plan| Some((cost.rss - cost.rss_before) * 1024.0 / count(plan.parked as u64)),
-        target: None,
-    },
-    Row {
-        name: "CPU, % of one core",
-        pick: |cost, _| Some(cost.cpu),
-        target: Some(("under 5 %", |cpu, _| cpu < CPU_LIMIT_PERCENT)),
-    },
-    Row {
-        name: "heartbeats sent, per session and minute",
-        pick: |cost, _| Some(cost.heartbeats),
-        target: None,
-    },
-    Row {
-        name: "upstream connections",
-        pick: |cost, _| Some(count(cost.connections)),
-        target: None,
-    },
-    Row {
-        name: "time to park all, s",
-        pick: |cost, _| Some(cost.parking.as_secs_f64()),
-        target: None,
-    },
-    Row {
-        name: "given their result",
-        pick: |_, plan| Some(count(sample(plan) as u64)),
-        target: None,
-    },
-    Row {
-        name: "answered rightly",
-        pick: |cost, _| Some(count(cost.resumed.right as u64)),
-        target: Some(("all", |right, plan| right >= count(sample(plan) as u64))),
-    },
-    Row {
-        name: "runs opened for that",
-        pick: |cost, _| Some(count(cost.resumed.runs)),
-        target: Some(("none", |runs, _| runs <= 0.0)),
-    },
-    Row {
-        name: "RSS of the simulator, MB, not counted",
-        pick: |cost, _| Some(cost.simulator_rss),
-        target: None,
-    },
+impl ParkedRow {
+    const fn new(name: &'static str, pick: fn(&ParkedCost, &SessionPlan) -> f64) -> Self {
+        Self { name, pick, target: None }
+    }
+
+    const fn must(mut self, words: &'static str, meets: MeetsTarget) -> Self {
+        self.target = Some((words, meets));
+        self
+    }
+}
+
+const ROWS: [ParkedRow; 12] = [
+    ParkedRow::new("parked, by `/health`", |cost, _| count(cost.parked))
+        .must("all", |parked, plan| parked >= count(plan.parked as u64)),
+    ParkedRow::new("RSS before, MB", |cost, _| cost.rss_before),
+    ParkedRow::new("RSS with all parked, MB", |cost, _| cost.rss)
+        .must("under 512 MB", |rss, _| rss < MEMORY_LIMIT_MB),
+    ParkedRow::new("RSS per session, kB", |cost, plan| {
+        (cost.rss - cost.rss_before) * 1024.0 / count(plan.parked as u64)
+    }),
+    ParkedRow::new("CPU, % of one core", |cost, _| cost.cpu)
+        .must("under 5 %", |cpu, _| cpu < CPU_LIMIT_PERCENT),
+    ParkedRow::new("heartbeats sent, per session and minute", |cost, _| cost.heartbeats),
+    ParkedRow::new("upstream connections", |cost, _| count(cost.connections)),
+    ParkedRow::new("time to park all, s", |cost, _| cost.parking.as_secs_f64()),
+    ParkedRow::new("given their result", |_, plan| count(sample(plan) as u64)),
+    ParkedRow::new("answered rightly", |cost, _| count(cost.resumed.right as u64))
+        .must("all", |right, plan| right >= count(sample(plan) as u64)),
+    ParkedRow::new("runs opened for that", |cost, _| count(cost.resumed.runs))
+        .must("none", |runs, _| runs <= 0.0),
+    ParkedRow::new("RSS of the simulator, MB, not counted", |cost, _| cost.simulator_rss),
 ];

@@ -89,14 +89,14 @@ pub(crate) fn as_found<T>(start: impl FnOnce() -> T) -> T {
 
 /// A core dump that goes to a program knows no limit, and another program of the same user
 /// could read our memory and environment. Neither can be done to a process that is not
-/// dumpable. Whoever traces us from the start sees everything anyway, and would only be
-/// blinded in part: so `strace ibeam …` and debuggers go on working.
+/// dumpable. A program that traces us from the start sees everything anyway, so `strace ibeam …` and
+/// debuggers continue to work.
 #[cfg(target_os = "linux")]
 fn unreadable() {
     use rustix::process::{DumpableBehavior, set_dumpable_behavior};
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     if !is_traced(&status) {
-        // Systems that forbid it have closed the door themselves.
+        // Systems that forbid the call protect processes themselves.
         let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     }
 }
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tracer_is_noticed() {
+    fn tracer_is_detected() {
         assert!(is_traced("Name:\tibeam\nTracerPid:\t4711\nUid:\t0\n"));
         assert!(!is_traced("Name:\tibeam\nTracerPid:\t0\nUid:\t0\n"));
         assert!(!is_traced(""));

@@ -1,23 +1,23 @@
-//! Tells a service manager how we are, if one has asked for it (`NOTIFY_SOCKET`). Without it,
+//! Notifies a service manager of our state, if one has asked for it (`NOTIFY_SOCKET`). Without it,
 //! and where it does not listen any more, nothing happens.
 
 /// We serve. `place` is for those who ask the manager.
 pub(crate) fn ready(place: &str) {
-    tell(&format!("READY=1\nSTATUS=listening on {}", one_line(place)));
+    notify(&format!("READY=1\nSTATUS=listening on {}", one_line(place)));
 }
 
 /// We finish what runs, and take nothing new.
 pub(crate) fn stopping() {
-    tell("STOPPING=1\nSTATUS=finishing requests");
+    notify("STOPPING=1\nSTATUS=finishing requests");
 }
 
-/// Whatever follows a line break would be another message.
+/// What follows a line break would be another message.
 fn one_line(text: &str) -> String {
     text.replace(|c: char| c.is_control(), " ")
 }
 
 #[cfg(target_os = "linux")]
-fn tell(text: &str) {
+fn notify(text: &str) {
     use std::os::{
         linux::net::SocketAddrExt as _,
         unix::{
@@ -31,26 +31,26 @@ fn tell(text: &str) {
         Some((b'/', _)) => SocketAddr::from_pathname(&name),
         _ => return,
     };
-    let told = address.and_then(|address| {
+    let sent = address.and_then(|address| {
         let socket = UnixDatagram::unbound()?;
         // A manager that does not read must not stop us.
         socket.set_nonblocking(true)?;
         socket.send_to_addr(text.as_bytes(), &address)
     });
-    if let Err(error) = told {
+    if let Err(error) = sent {
         tracing::debug!(%error, "the service manager was not notified");
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn tell(_: &str) {}
+fn notify(_: &str) {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_one_line() {
+    fn status_is_one_line() {
         assert_eq!(one_line("unix:/a\nMAINPID=1"), "unix:/a MAINPID=1");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! *Invariant:* every byte of log output passes through [`Redacting`].
 //!
-//! *Invariant:* logging never waits. Whoever started us may not read our stderr, and a
+//! *Invariant:* logging never waits. The program that started us may not read our stderr, and a
 //! full pipe must not stop the gateway.
 
 mod log_file;
@@ -60,7 +60,7 @@ const LAST_LINES: Duration = Duration::from_millis(500);
 
 enum LogEntry {
     Line(Vec<u8>),
-    /// Tells when everything before it is written.
+    /// Reports when everything before it is written.
     Flush(SyncSender<()>),
 }
 
@@ -103,11 +103,8 @@ impl LogLines {
             for entry in queue {
                 let missed = lost.swap(0, Ordering::Relaxed);
                 if missed > 0 {
-                    let _ = writeln!(
-                        to,
-                        "({missed} log lines were dropped: the reader of the log \
-                                          is too slow)"
-                    );
+                    let why = "the reader of the log is too slow";
+                    let _ = writeln!(to, "({missed} log lines were dropped: {why})");
                 }
                 // A closed stderr is no reason to stop.
                 match entry {

@@ -110,7 +110,7 @@ impl Write for Stuck {
 }
 
 #[test]
-fn a_log_that_nobody_reads_stops_nothing() {
+fn unread_log_does_not_block() {
     let (go, held) = mpsc::channel();
     let captured = Captured::default();
     let mut lines = LogLines::start(Stuck(held, captured.clone())).unwrap();

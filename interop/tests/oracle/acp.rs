@@ -298,7 +298,7 @@ fn every_update_is_known() {
 }
 
 #[test]
-fn what_is_not_offered_is_refused_as_the_protocol_says() {
+fn unsupported_methods_are_refused_as_specified() {
     let (mut agent, _) = prompted();
     let id = RequestId::Number(40);
     let params = Some(json!({"sessionId": "s1", "path": "/etc/passwd"}));
@@ -312,7 +312,7 @@ fn what_is_not_offered_is_refused_as_the_protocol_says() {
 }
 
 #[test]
-fn cancelling_is_a_notification_and_every_end_is_known() {
+fn cancel_is_a_notification_and_every_stop_reason_is_known() {
     let (mut agent, id) = prompted();
     agent.0.cancel();
     let cancel: Notification<CancelNotification> = read(&agent.line());

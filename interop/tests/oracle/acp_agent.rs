@@ -110,7 +110,7 @@ impl Client {
 }
 
 #[tokio::test]
-async fn all_that_the_stand_in_says_is_acp() {
+async fn all_messages_of_the_stand_in_are_acp() {
     let folder = std::env::temp_dir().join(format!("ibeam-acp-agent-{}", std::process::id()));
     let (to_agent, input) = mpsc::channel(16);
     let (tx, from_agent) = mpsc::channel(4096);

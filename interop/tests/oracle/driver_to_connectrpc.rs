@@ -119,7 +119,7 @@ async fn open(driver: &AgentDriver) -> Link<AgentPeer> {
         tokens: None,
         request_id: ID.to_owned(),
         original_request_id: ID.to_owned(),
-        peer: AgentOpen { prefer_h1: false },
+        peer: AgentOpen::default(),
     };
     driver.open(open).await.unwrap()
 }

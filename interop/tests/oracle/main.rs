@@ -1,4 +1,4 @@
-//! Both wires against code that nobody here wrote. Towards the backend that is
+//! Both wires against code that others wrote. Towards the backend that is
 //! `connectrpc`: our driver talks to its server, and its client talks to our simulator.
 //! Towards clients it is `async-openai`: all that we answer is read in its types. Towards
 //! Cursor's CLI it is `agent-client-protocol-schema`: all that we say over ACP is, and all

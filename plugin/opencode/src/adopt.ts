@@ -25,7 +25,7 @@ export async function adopt(adoption: Adoption, ms: number = PATIENCE_MS): Promi
     timer = setTimeout(resolve, ms);
   });
   const work = begin(adoption);
-  // Whether or not anybody still waits for it.
+  // Whether or not a request still waits for it.
   work.catch(() => {});
   await Promise.race([work, late]).finally(() => clearTimeout(timer));
 }

@@ -1,13 +1,13 @@
 //! The memory of a gateway that has nothing to do.
 
-use std::{fs, path::Path, time::Duration};
+use std::{path::Path, time::Duration};
 
 use anyhow::Context as _;
 
-use crate::{command::command, gateway::Gateway};
+use crate::{command::command, gateway::MeasuredGateway};
 
 /// In megabytes.
-pub(super) struct Memory {
+pub(super) struct IdleMemory {
     pub(super) all: f64,
     /// Not backed by a file.
     pub(super) own: f64,
@@ -18,8 +18,8 @@ pub(super) struct Memory {
 /// so the least of a few starts counts.
 const STARTS: usize = 3;
 
-/// None where the system does not tell.
-pub(super) fn memory(program: &Path) -> anyhow::Result<Option<Memory>> {
+/// None on systems that do not report it.
+pub(super) fn memory(program: &Path) -> anyhow::Result<Option<IdleMemory>> {
     if !cfg!(target_os = "linux") {
         return Ok(None);
     }
@@ -27,11 +27,11 @@ pub(super) fn memory(program: &Path) -> anyhow::Result<Option<Memory>> {
     Ok(starts?.into_iter().min_by(|one, other| one.all.total_cmp(&other.all)))
 }
 
-fn one_start(program: &Path) -> anyhow::Result<Memory> {
-    let gateway = Gateway::start(&mut command(program), Duration::from_secs(10))?;
-    let status = fs::read_to_string(format!("/proc/{}/status", gateway.id()))?;
+fn one_start(program: &Path) -> anyhow::Result<IdleMemory> {
+    let gateway = MeasuredGateway::start(&mut command(program), Duration::from_secs(10))?;
+    let status = crate::read(format!("/proc/{}/status", gateway.id()).as_ref())?;
     let of = |name: &str| field(&status, name).with_context(|| format!("the kernel has no {name}"));
-    Ok(Memory { all: of("VmRSS:")?, own: of("RssAnon:")?, files: of("RssFile:")? })
+    Ok(IdleMemory { all: of("VmRSS:")?, own: of("RssAnon:")?, files: of("RssFile:")? })
 }
 
 /// A line such as `VmRSS:    20060 kB`, in megabytes.

@@ -14,46 +14,33 @@ use std::{
 use anyhow::{Context as _, bail};
 
 pub(crate) use self::times::{is_timed, timed};
-use self::values::{Measure, Values};
-use crate::args::Args;
+use self::values::{BudgetMeasure, MeasuredValues};
+use crate::args::TaskArgs;
 
 /// How many crates the list has.
 const LISTED: usize = 20;
 const FILE: &str = "docs/budget.toml";
 
-pub(crate) struct Options {
-    /// Only what the release binary that is there can tell.
-    quick: bool,
-    /// Record the present values as the earlier ones.
-    write: bool,
-}
-
-impl Options {
-    pub(crate) fn parse(mut args: Args) -> anyhow::Result<Self> {
-        let options = Self { quick: args.flag("--quick"), write: args.flag("--write") };
-        args.finish()?;
-        Ok(options)
-    }
-}
-
-pub(crate) fn start(options: &Options) -> anyhow::Result<()> {
-    let mut present = Values::default();
+pub(crate) fn start(mut args: TaskArgs) -> anyhow::Result<()> {
+    let (quick, write) = (args.flag("--quick"), args.flag("--write"));
+    args.finish()?;
+    let mut present = MeasuredValues::default();
     let mut program = program();
-    if !options.quick {
+    if !quick {
         let build = times::cold_build(LISTED)?;
-        present.set(Measure::ReleaseBuild, build.seconds);
+        present.set(BudgetMeasure::ReleaseBuild, build.seconds);
         program = build.program;
-        for measure in [Measure::TestCold, Measure::TestWarm] {
-            if let Some(seconds) = crate::runs::last(measure == Measure::TestCold) {
+        for measure in [BudgetMeasure::TestCold, BudgetMeasure::TestWarm] {
+            if let Some(seconds) = crate::runs::last(measure == BudgetMeasure::TestCold) {
                 present.set(measure, seconds);
             }
         }
     }
     measure(&program, &mut present)?;
     let path = crate::root().join(FILE);
-    let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let text = crate::read(&path)?;
     print!("\n{}", values::table(&text, &present)?);
-    if options.write {
+    if write {
         fs::write(&path, values::written(&text, &present))?;
         println!("\n{FILE}: the earlier values are now these");
     }
@@ -62,9 +49,9 @@ pub(crate) fn start(options: &Options) -> anyhow::Result<()> {
 
 /// For the step of `cargo xtask test`: size, memory and crates of the release binary.
 pub(crate) fn check() -> anyhow::Result<()> {
-    let mut present = Values::default();
+    let mut present = MeasuredValues::default();
     measure(&program(), &mut present)?;
-    let text = fs::read_to_string(crate::root().join(FILE)).context(FILE)?;
+    let text = crate::read(&crate::root().join(FILE))?;
     print!("{}", values::table(&text, &present)?);
     let over = values::over(&text, &present)?;
     if !over.is_empty() {
@@ -73,19 +60,19 @@ pub(crate) fn check() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn measure(program: &Path, present: &mut Values) -> anyhow::Result<()> {
+fn measure(program: &Path, present: &mut MeasuredValues) -> anyhow::Result<()> {
     const MEGA: f64 = 1e6;
     let file = program.metadata();
     let file = file.with_context(|| format!("{}: build it first", program.display()))?;
-    present.set(Measure::Binary, file.len() as f64 / MEGA);
-    present.set(Measure::Crates, crates::count()? as f64);
+    present.set(BudgetMeasure::Binary, file.len() as f64 / MEGA);
+    present.set(BudgetMeasure::Crates, crates::count()? as f64);
     match idle::memory(program)? {
         Some(memory) => {
             println!(
                 "  idle: {:.1} MB resident, {:.1} of them its own, {:.1} mapped from files",
                 memory.all, memory.own, memory.files
             );
-            present.set(Measure::IdleMemory, memory.all);
+            present.set(BudgetMeasure::IdleMemory, memory.all);
         }
         None => println!("  idle: memory is measured on Linux only"),
     }

@@ -25,13 +25,13 @@ const NOTES: &str = "IBEAM_BUDGET_NOTES";
 /// The C compiler that is stood in for.
 const CC: &str = "cc";
 
-pub(super) struct Build {
+pub(super) struct ColdBuild {
     pub(super) seconds: f64,
     pub(super) program: PathBuf,
 }
 
 /// Builds in an empty folder, and prints the most expensive crates.
-pub(super) fn cold_build(listed: usize) -> anyhow::Result<Build> {
+pub(super) fn cold_build(listed: usize) -> anyhow::Result<ColdBuild> {
     let folder = std::path::absolute(crate::target().join("budget"))?;
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
@@ -56,9 +56,9 @@ pub(super) fn cold_build(listed: usize) -> anyhow::Result<Build> {
     run(&mut build)?;
     let seconds = started.elapsed().as_secs_f64();
     let all = cpu::of_children().zip(before).map(|(after, before)| after - before);
-    let text = fs::read_to_string(&notes).with_context(|| notes.display().to_string())?;
+    let text = crate::read(&notes)?;
     print!("{}", list(&text, all, listed));
-    Ok(Build { seconds, program: folder.join("release").join(exe("ibeam")) })
+    Ok(ColdBuild { seconds, program: folder.join("release").join(exe("ibeam")) })
 }
 
 /// The packages by what they cost, the most expensive first.

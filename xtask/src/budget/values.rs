@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use toml::Table;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Measure {
+pub(super) enum BudgetMeasure {
     ReleaseBuild,
     TestCold,
     TestWarm,
@@ -13,7 +13,7 @@ pub(super) enum Measure {
     Crates,
 }
 
-impl Measure {
+impl BudgetMeasure {
     const ALL: [Self; 6] = [
         Self::ReleaseBuild,
         Self::TestCold,
@@ -38,44 +38,44 @@ impl Measure {
 
 /// What was measured now.
 #[derive(Default)]
-pub(super) struct Values(Vec<(Measure, f64)>);
+pub(super) struct MeasuredValues(Vec<(BudgetMeasure, f64)>);
 
-impl Values {
-    pub(super) fn set(&mut self, measure: Measure, value: f64) {
+impl MeasuredValues {
+    pub(super) fn set(&mut self, measure: BudgetMeasure, value: f64) {
         // As it is written.
         self.0.push((measure, (value * 10.0).round() / 10.0));
     }
 
-    fn get(&self, measure: Measure) -> Option<f64> {
+    fn get(&self, measure: BudgetMeasure) -> Option<f64> {
         self.0.iter().find(|(known, _)| *known == measure).map(|(_, value)| *value)
     }
 }
 
-struct Recorded {
+struct RecordedMeasure {
     earlier: Option<f64>,
     budget: Option<f64>,
 }
 
-fn recorded(text: &str) -> anyhow::Result<Vec<(Measure, Recorded)>> {
+fn recorded(text: &str) -> anyhow::Result<Vec<(BudgetMeasure, RecordedMeasure)>> {
     let file: Table = text.parse().context("docs/budget.toml")?;
-    let each = Measure::ALL.into_iter().map(|measure| {
+    let each = BudgetMeasure::ALL.into_iter().map(|measure| {
         let (section, ..) = measure.names();
         let number = |key: &str| {
             let value = file.get(section)?.get(key)?;
             value.as_float().or_else(|| value.as_integer().map(|number| number as f64))
         };
-        (measure, Recorded { earlier: number("earlier"), budget: number("budget") })
+        (measure, RecordedMeasure { earlier: number("earlier"), budget: number("budget") })
     });
     Ok(each.collect())
 }
 
-pub(super) fn table(text: &str, present: &Values) -> anyhow::Result<String> {
+pub(super) fn table(text: &str, present: &MeasuredValues) -> anyhow::Result<String> {
     let line = |name: &str, now: &str, earlier: &str, budget: &str, verdict: &str| {
         let line = format!("{name:<26}{now:>10}{earlier:>10}{budget:>10}  {verdict}");
         format!("{}\n", line.trim_end())
     };
     let mut out = line("", "now", "earlier", "budget", "");
-    for (measure, Recorded { earlier, budget }) in recorded(text)? {
+    for (measure, RecordedMeasure { earlier, budget }) in recorded(text)? {
         let (_, name, unit) = measure.names();
         let shown = |value: Option<f64>| {
             value
@@ -93,16 +93,16 @@ pub(super) fn table(text: &str, present: &Values) -> anyhow::Result<String> {
 }
 
 /// What is more than it may be. Crates have no budget: a number that grew has to be written.
-pub(super) fn over(text: &str, present: &Values) -> anyhow::Result<Vec<String>> {
+pub(super) fn over(text: &str, present: &MeasuredValues) -> anyhow::Result<Vec<String>> {
     let mut faults = Vec::new();
-    for (measure, Recorded { earlier, budget }) in recorded(text)? {
+    for (measure, RecordedMeasure { earlier, budget }) in recorded(text)? {
         let (_, name, unit) = measure.names();
         let Some(now) = present.get(measure) else { continue };
         if let Some(most) = budget.filter(|most| now > *most) {
             faults.push(format!("{name}: {now} {unit} of {most} {unit}"));
         }
         if let Some(earlier) =
-            earlier.filter(|earlier| measure == Measure::Crates && now > *earlier)
+            earlier.filter(|earlier| measure == BudgetMeasure::Crates && now > *earlier)
         {
             faults.push(format!(
                 "{name}: {now}, which were {earlier}; if they are wanted, run `cargo xtask budget --quick --write`"
@@ -113,13 +113,14 @@ pub(super) fn over(text: &str, present: &Values) -> anyhow::Result<Vec<String>> 
 }
 
 /// The file with the present values in place of the earlier ones. Everything else in it stays.
-pub(super) fn written(text: &str, present: &Values) -> String {
+pub(super) fn written(text: &str, present: &MeasuredValues) -> String {
     let mut out = String::new();
     for line in text.lines().filter(|line| !line.starts_with("earlier")) {
         out.push_str(line);
         out.push('\n');
         let section = line.strip_prefix('[').and_then(|line| line.strip_suffix(']'));
-        let measure = Measure::ALL.into_iter().find(|measure| Some(measure.names().0) == section);
+        let measure =
+            BudgetMeasure::ALL.into_iter().find(|measure| Some(measure.names().0) == section);
         let Some(measure) = measure else { continue };
         let old = recorded(text).ok().and_then(|all| {
             all.into_iter().find(|(known, _)| *known == measure).and_then(|(_, old)| old.earlier)

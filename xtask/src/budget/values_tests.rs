@@ -15,16 +15,19 @@ budget = 20
 earlier = 229
 ";
 
-fn values(all: &[(Measure, f64)]) -> Values {
-    let mut values = Values::default();
+fn values(all: &[(BudgetMeasure, f64)]) -> MeasuredValues {
+    let mut values = MeasuredValues::default();
     all.iter().for_each(|(measure, value)| values.set(*measure, *value));
     values
 }
 
 #[test]
 fn each_value_stands_beside_the_earlier_one_and_its_budget() {
-    let now =
-        values(&[(Measure::Binary, 19.64), (Measure::TestWarm, 800.0), (Measure::Crates, 3.0)]);
+    let now = values(&[
+        (BudgetMeasure::Binary, 19.64),
+        (BudgetMeasure::TestWarm, 800.0),
+        (BudgetMeasure::Crates, 3.0),
+    ]);
     let text = table(FILE, &now).unwrap();
     let words = |name: &str| {
         let line = text.lines().find(|line| line.starts_with(name)).unwrap();
@@ -37,18 +40,18 @@ fn each_value_stands_beside_the_earlier_one_and_its_budget() {
 }
 
 #[test]
-fn too_much_is_a_fault() {
+fn exceeded_budget_is_a_fault() {
     let faults = |measure, value| over(FILE, &values(&[(measure, value)])).unwrap().len();
-    assert_eq!(faults(Measure::Binary, 20.0), 0);
-    assert_eq!(faults(Measure::Binary, 20.1), 1);
-    assert_eq!(faults(Measure::Crates, 229.0), 0);
-    assert_eq!(faults(Measure::Crates, 230.0), 1);
-    assert_eq!(faults(Measure::IdleMemory, 1000.0), 0, "it has no budget here");
+    assert_eq!(faults(BudgetMeasure::Binary, 20.0), 0);
+    assert_eq!(faults(BudgetMeasure::Binary, 20.1), 1);
+    assert_eq!(faults(BudgetMeasure::Crates, 229.0), 0);
+    assert_eq!(faults(BudgetMeasure::Crates, 230.0), 1);
+    assert_eq!(faults(BudgetMeasure::IdleMemory, 1000.0), 0, "it has no budget here");
 }
 
 #[test]
 fn writing_changes_only_earlier_values() {
-    let now = values(&[(Measure::Binary, 19.0), (Measure::TestWarm, 700.0)]);
+    let now = values(&[(BudgetMeasure::Binary, 19.0), (BudgetMeasure::TestWarm, 700.0)]);
     let text = written(FILE, &now);
     let wanted = FILE
         .replace("[test-warm]\n", "[test-warm]\nearlier = 700\n")
@@ -60,7 +63,7 @@ fn writing_changes_only_earlier_values() {
 #[test]
 fn committed_file_has_every_measure() {
     let text = std::fs::read_to_string(crate::root().join("docs/budget.toml")).unwrap();
-    for (measure, Recorded { earlier, budget, .. }) in recorded(&text).unwrap() {
+    for (measure, RecordedMeasure { earlier, budget, .. }) in recorded(&text).unwrap() {
         assert!(earlier.or(budget).is_some(), "{measure:?}");
     }
 }

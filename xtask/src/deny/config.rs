@@ -3,28 +3,28 @@
 use anyhow::{Context as _, bail};
 use toml::{Table, Value};
 
-pub(super) struct Config {
-    pub(super) denied: Vec<Spec>,
+pub(super) struct DenyConfig {
+    pub(super) denied: Vec<CrateSpec>,
     /// Of which there may be a second version.
-    pub(super) skipped: Vec<Spec>,
+    pub(super) skipped: Vec<CrateSpec>,
     pub(super) allowed: Vec<String>,
     /// Licenses that are allowed for one crate only.
-    pub(super) exceptions: Vec<(Spec, Vec<String>)>,
+    pub(super) exceptions: Vec<(CrateSpec, Vec<String>)>,
     pub(super) allowed_git: Vec<String>,
 }
 
 /// A crate, and if they are given its versions: `name` or `name@requirement`.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Spec {
+pub(super) struct CrateSpec {
     pub(super) text: String,
     name: String,
     /// The numbers that are given, and whether the version has to equal them.
     version: Option<(Vec<u64>, bool)>,
 }
 
-impl Config {
+impl DenyConfig {
     pub(super) fn parse(text: &str) -> anyhow::Result<Self> {
-        let mut file = Section::new("", text.parse::<Table>()?);
+        let mut file = DenySection::new("", text.parse::<Table>()?);
         let mut graph = file.section("graph")?;
         graph.expect("all-features", &Value::Boolean(true))?;
         graph.finish()?;
@@ -44,7 +44,7 @@ impl Config {
         let allowed = strings(licenses.list("allow")?)?;
         let mut exceptions = Vec::new();
         for entry in licenses.list("exceptions")? {
-            let mut entry = Section::of("exceptions", entry)?;
+            let mut entry = DenySection::of("exceptions", entry)?;
             exceptions.push((entry.spec()?, strings(entry.list("allow")?)?));
             entry.finish()?;
         }
@@ -63,7 +63,7 @@ impl Config {
     }
 }
 
-impl Spec {
+impl CrateSpec {
     pub(super) fn parse(text: &str) -> anyhow::Result<Self> {
         let Some((name, version)) = text.split_once('@') else {
             return Ok(Self { text: text.to_owned(), name: text.to_owned(), version: None });
@@ -92,12 +92,12 @@ impl Spec {
 }
 
 /// A table of the file, and what of it has not been read yet.
-struct Section {
+struct DenySection {
     name: String,
     table: Table,
 }
 
-impl Section {
+impl DenySection {
     fn new(name: &str, table: Table) -> Self {
         Self { name: name.to_owned(), table }
     }
@@ -134,10 +134,10 @@ impl Section {
         }
     }
 
-    fn spec(&mut self) -> anyhow::Result<Spec> {
+    fn spec(&mut self) -> anyhow::Result<CrateSpec> {
         let value = self.take("crate");
         let text = value.as_ref().and_then(Value::as_str);
-        Spec::parse(text.with_context(|| format!("an entry of {} has no `crate`", self.name))?)
+        CrateSpec::parse(text.with_context(|| format!("an entry of {} has no `crate`", self.name))?)
     }
 
     fn finish(self) -> anyhow::Result<()> {
@@ -148,11 +148,11 @@ impl Section {
     }
 }
 
-fn specs(list: Vec<Value>) -> anyhow::Result<Vec<Spec>> {
+fn specs(list: Vec<Value>) -> anyhow::Result<Vec<CrateSpec>> {
     let each = list.into_iter().map(|value| match value {
-        Value::String(text) => Spec::parse(&text),
+        Value::String(text) => CrateSpec::parse(&text),
         value => {
-            let mut entry = Section::of("bans", value)?;
+            let mut entry = DenySection::of("bans", value)?;
             let spec = entry.spec()?;
             entry.take("reason");
             entry.finish()?;

@@ -1,4 +1,4 @@
-use super::{config::Spec, graph::Crate, *};
+use super::{config::CrateSpec, graph::ResolvedCrate, *};
 
 const RULES: &str = r#"
 [graph]
@@ -19,8 +19,8 @@ unknown-git = "deny"
 allow-git = ["https://example.com/allowed"]
 "#;
 
-fn krate(name: &str, version: &str) -> Crate {
-    Crate {
+fn krate(name: &str, version: &str) -> ResolvedCrate {
+    ResolvedCrate {
         name: name.to_owned(),
         version: version.to_owned(),
         license: Some("MIT".to_owned()),
@@ -31,20 +31,20 @@ fn krate(name: &str, version: &str) -> Crate {
 }
 
 /// Crates that break no rule, and leave no entry of the rules unused.
-fn sound() -> Vec<Crate> {
+fn sound() -> Vec<ResolvedCrate> {
     let mut crates = vec![krate("syn", "3.0.9"), krate("syn", "2.0.1"), krate("roots", "1.0.0")];
     crates[2].license = Some("CDLA-Permissive-2.0".to_owned());
     crates[0].license = Some("Apache-2.0 WITH LLVM-exception OR MIT".to_owned());
     crates
 }
 
-fn faults(crates: Vec<Crate>) -> Vec<String> {
-    rules::faults(&Config::parse(RULES).unwrap(), &Graph { crates })
+fn faults(crates: Vec<ResolvedCrate>) -> Vec<String> {
+    rules::faults(&DenyConfig::parse(RULES).unwrap(), &CrateGraph { crates })
 }
 
 /// One crate more gives exactly this fault.
 #[track_caller]
-fn check(more: Crate, fault: &str) {
+fn check(more: ResolvedCrate, fault: &str) {
     let mut crates = sound();
     crates.push(more);
     assert_eq!(faults(crates), [fault]);
@@ -73,7 +73,7 @@ fn wildcards_are_refused() {
 fn second_version_is_refused() {
     check(krate("syn", "1.0.0"), "syn is there in 2 versions: 1.0.0, 3.0.9");
     let mut crates = sound();
-    crates.push(Crate { dev_only: true, ..krate("syn", "1.0.0") });
+    crates.push(ResolvedCrate { dev_only: true, ..krate("syn", "1.0.0") });
     assert_eq!(faults(crates), [""; 0], "only tests have it");
 }
 
@@ -92,7 +92,7 @@ fn unused_entries_are_refused() {
 
 #[test]
 fn licenses_are_checked() {
-    let licensed = |license: Option<&str>| Crate {
+    let licensed = |license: Option<&str>| ResolvedCrate {
         license: license.map(str::to_owned),
         ..krate("other", "1.0.0")
     };
@@ -107,13 +107,14 @@ fn licenses_are_checked() {
 
 #[test]
 fn other_sources_are_refused() {
-    let from = |source: &str| Crate { source: Some(source.to_owned()), ..krate("far", "1.0.0") };
+    let from =
+        |source: &str| ResolvedCrate { source: Some(source.to_owned()), ..krate("far", "1.0.0") };
     for source in ["git+https://example.com/fork?rev=1#abc", "registry+https://example.com/index"] {
         check(from(source), &format!("far 1.0.0 comes from {source}"));
     }
     let mut crates = sound();
     crates.push(from("git+https://example.com/allowed?branch=main#abc"));
-    crates.push(Crate { source: None, ..krate("near", "1.0.0") });
+    crates.push(ResolvedCrate { source: None, ..krate("near", "1.0.0") });
     assert_eq!(faults(crates), [""; 0]);
 }
 
@@ -137,7 +138,7 @@ fn license_expressions_are_evaluated() {
 
 #[test]
 fn versions_are_matched_as_cargo_does() {
-    let matches = |spec: &str, version: &str| Spec::parse(spec).unwrap().matches("a", version);
+    let matches = |spec: &str, version: &str| CrateSpec::parse(spec).unwrap().matches("a", version);
     for (spec, version) in [
         ("a", "3.1.0"),
         ("a@2", "2.9.1"),
@@ -157,7 +158,7 @@ fn versions_are_matched_as_cargo_does() {
     ] {
         assert!(!matches(spec, version), "{spec} {version}");
     }
-    assert!(Spec::parse("a@>=1").is_err());
+    assert!(CrateSpec::parse("a@>=1").is_err());
 }
 
 #[test]
@@ -171,13 +172,13 @@ fn rules_that_are_not_implemented_are_refused() {
     ] {
         let rules = RULES.replace(from, to);
         assert_ne!(rules, RULES, "{from}");
-        assert!(Config::parse(&rules).is_err(), "{to}");
+        assert!(DenyConfig::parse(&rules).is_err(), "{to}");
     }
 }
 
 #[test]
-fn graph_tells_tests_from_the_rest() {
-    let metadata = br#"{
+fn graph_separates_test_dependencies() {
+    let metadata = r#"{
         "packages": [
             { "id": "w", "name": "w", "version": "0.1.0", "license": "MIT", "source": null,
               "dependencies": [
@@ -191,7 +192,7 @@ fn graph_tells_tests_from_the_rest() {
                 { "pkg": "a", "dep_kinds": [{ "kind": "dev" }, { "kind": null }] },
                 { "pkg": "b", "dep_kinds": [{ "kind": "dev" }] }] },
             { "id": "a", "deps": [] }, { "id": "b", "deps": [] }, { "id": "c", "deps": [] }] } }"#;
-    let graph = Graph::parse(metadata).unwrap();
+    let graph = CrateGraph::new(&serde_json::from_str(metadata).unwrap()).unwrap();
     let seen: Vec<_> = graph.crates.iter().map(|one| (one.name.as_str(), one.dev_only)).collect();
     assert_eq!(seen, [("w", false), ("a", false), ("b", true)], "c is not reached");
     assert_eq!(graph.crates[0].wildcards, ["a"]);

@@ -1,15 +1,14 @@
 //! The crates that the workspace is made of, from `cargo metadata`.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use anyhow::Context as _;
 use serde_json::Value;
 
-pub(super) struct Graph {
-    pub(super) crates: Vec<Crate>,
+use crate::metadata::{each, reachable, text, word};
+
+pub(super) struct CrateGraph {
+    pub(super) crates: Vec<ResolvedCrate>,
 }
 
-pub(super) struct Crate {
+pub(super) struct ResolvedCrate {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) license: Option<String>,
@@ -21,23 +20,18 @@ pub(super) struct Crate {
     pub(super) dev_only: bool,
 }
 
-impl Graph {
-    pub(super) fn parse(metadata: &[u8]) -> anyhow::Result<Self> {
-        let metadata: Value = serde_json::from_slice(metadata)?;
-        let nodes = metadata.get("resolve").context("cargo resolved nothing")?;
-        let nodes: BTreeMap<&str, &Value> =
-            each(nodes, "nodes").map(|node| (word(node, "id"), node)).collect();
+impl CrateGraph {
+    pub(super) fn new(metadata: &Value) -> anyhow::Result<Self> {
         let members: Vec<&str> =
-            each(&metadata, "workspace_members").filter_map(Value::as_str).collect();
-        let all = reachable(&nodes, &members, true);
-        let shipped = reachable(&nodes, &members, false);
-        let inside =
-            each(&metadata, "packages").filter(|package| all.contains(word(package, "id")));
-        let crates = inside.map(|package| Crate {
+            each(metadata, "workspace_members").filter_map(Value::as_str).collect();
+        let all = reachable(metadata, &members, |_| true)?;
+        let shipped = reachable(metadata, &members, |kind| kind != "dev")?;
+        let inside = each(metadata, "packages").filter(|package| all.contains(word(package, "id")));
+        let crates = inside.map(|package| ResolvedCrate {
             name: word(package, "name").to_owned(),
             version: word(package, "version").to_owned(),
-            license: text(package, "license"),
-            source: text(package, "source"),
+            license: text(package, "license").map(str::to_owned),
+            source: text(package, "source").map(str::to_owned),
             wildcards: each(package, "dependencies")
                 .filter(|dependency| {
                     word(dependency, "req") == "*" && text(dependency, "path").is_none()
@@ -48,41 +42,4 @@ impl Graph {
         });
         Ok(Self { crates: crates.collect() })
     }
-
-    pub(super) fn len(&self) -> usize {
-        self.crates.len()
-    }
-}
-
-fn reachable<'a>(
-    nodes: &BTreeMap<&'a str, &'a Value>,
-    from: &[&'a str],
-    dev: bool,
-) -> BTreeSet<&'a str> {
-    let mut seen = BTreeSet::new();
-    let mut next = from.to_vec();
-    while let Some(id) = next.pop() {
-        if !seen.insert(id) {
-            continue;
-        }
-        for dependency in nodes.get(id).into_iter().flat_map(|node| each(node, "deps")) {
-            if dev || each(dependency, "dep_kinds").any(|kind| word(kind, "kind") != "dev") {
-                next.push(word(dependency, "pkg"));
-            }
-        }
-    }
-    seen
-}
-
-fn each<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
-    value.get(key).and_then(Value::as_array).into_iter().flatten()
-}
-
-/// Empty where there is none.
-fn word<'a>(value: &'a Value, key: &str) -> &'a str {
-    value.get(key).and_then(Value::as_str).unwrap_or_default()
-}
-
-fn text(value: &Value, key: &str) -> Option<String> {
-    value.get(key).and_then(Value::as_str).map(str::to_owned)
 }

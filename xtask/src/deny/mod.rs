@@ -7,31 +7,26 @@ mod graph;
 mod rules;
 mod spdx;
 
-use std::fs;
-
 use anyhow::{Context as _, bail};
 
-use self::{config::Config, graph::Graph};
-use crate::command::{cargo, command, run, works};
+use self::{config::DenyConfig, graph::CrateGraph};
+use crate::{
+    command::{command, run, works},
+    metadata::metadata,
+};
 
 pub(crate) fn check() -> anyhow::Result<()> {
     let path = crate::root().join("deny.toml");
-    let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    let config = Config::parse(&text).context("deny.toml")?;
-
-    let output = cargo()
-        .args(["metadata", "--format-version=1", "--all-features", "--locked"])
-        .output()
-        .context("could not start cargo")?;
-    if !output.status.success() {
-        bail!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-    let graph = Graph::parse(&output.stdout)?;
+    let config = DenyConfig::parse(&crate::read(&path)?).context("deny.toml")?;
+    let graph = CrateGraph::new(&metadata(&["--all-features"])?)?;
     let faults = rules::faults(&config, &graph);
     if !faults.is_empty() {
         bail!("{} faults by deny.toml:\n  {}", faults.len(), faults.join("\n  "));
     }
-    println!("  {} crates: bans, licenses and sources are as deny.toml wants them", graph.len());
+    println!(
+        "  {} crates: bans, licenses and sources are as deny.toml wants them",
+        graph.crates.len()
+    );
 
     // Where it is installed, it confirms that both read the file in the same way.
     if works("cargo-deny", &["--version"]) {

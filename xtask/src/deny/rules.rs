@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    config::{Config, Spec},
-    graph::{Crate, Graph},
+    config::{CrateSpec, DenyConfig},
+    graph::{CrateGraph, ResolvedCrate},
     spdx,
 };
 
 const CRATES_IO: [&str; 2] =
     ["registry+https://github.com/rust-lang/crates.io-index", "sparse+https://index.crates.io/"];
 
-pub(super) fn faults(config: &Config, graph: &Graph) -> Vec<String> {
+pub(super) fn faults(config: &DenyConfig, graph: &CrateGraph) -> Vec<String> {
     let mut faults = denied(config, graph);
     faults.extend(wildcards(graph));
     faults.extend(duplicates(config, graph));
@@ -20,12 +20,12 @@ pub(super) fn faults(config: &Config, graph: &Graph) -> Vec<String> {
     faults
 }
 
-fn denied(config: &Config, graph: &Graph) -> Vec<String> {
-    let is_denied = |one: &&Crate| config.denied.iter().any(|spec| one.is(spec));
+fn denied(config: &DenyConfig, graph: &CrateGraph) -> Vec<String> {
+    let is_denied = |one: &&ResolvedCrate| config.denied.iter().any(|spec| one.is(spec));
     graph.crates.iter().filter(is_denied).map(|one| format!("{one} is denied")).collect()
 }
 
-fn wildcards(graph: &Graph) -> Vec<String> {
+fn wildcards(graph: &CrateGraph) -> Vec<String> {
     let each =
         graph.crates.iter().flat_map(|one| one.wildcards.iter().map(move |name| (one, name)));
     each.map(|(one, name)| format!("{one} accepts any version of {name}")).collect()
@@ -33,9 +33,9 @@ fn wildcards(graph: &Graph) -> Vec<String> {
 
 /// Of crates that only tests lead to, a second version costs little: cargo-deny leaves them out
 /// by default, too.
-fn duplicates(config: &Config, graph: &Graph) -> Vec<String> {
+fn duplicates(config: &DenyConfig, graph: &CrateGraph) -> Vec<String> {
     let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    let mut unused: Vec<&Spec> = config.skipped.iter().collect();
+    let mut unused: Vec<&CrateSpec> = config.skipped.iter().collect();
     for one in graph.crates.iter().filter(|one| !one.dev_only) {
         unused.retain(|spec| !one.is(spec));
         if !config.skipped.iter().any(|spec| one.is(spec)) {
@@ -52,7 +52,7 @@ fn duplicates(config: &Config, graph: &Graph) -> Vec<String> {
     several.chain(unused).collect()
 }
 
-fn licenses(config: &Config, graph: &Graph) -> Vec<String> {
+fn licenses(config: &DenyConfig, graph: &CrateGraph) -> Vec<String> {
     let mut faults = Vec::new();
     let mut unused: BTreeSet<&str> = config.allowed.iter().map(String::as_str).collect();
     for one in graph.crates.iter().filter(|one| !one.dev_only) {
@@ -79,7 +79,7 @@ fn licenses(config: &Config, graph: &Graph) -> Vec<String> {
     faults
 }
 
-fn sources(config: &Config, graph: &Graph) -> Vec<String> {
+fn sources(config: &DenyConfig, graph: &CrateGraph) -> Vec<String> {
     let known = |source: &str| {
         let git =
             source.strip_prefix("git+").map(|url| url.split(['?', '#']).next().unwrap_or(url));
@@ -92,13 +92,13 @@ fn sources(config: &Config, graph: &Graph) -> Vec<String> {
     unknown.collect()
 }
 
-impl Crate {
-    fn is(&self, spec: &Spec) -> bool {
+impl ResolvedCrate {
+    fn is(&self, spec: &CrateSpec) -> bool {
         spec.matches(&self.name, &self.version)
     }
 }
 
-impl std::fmt::Display for Crate {
+impl std::fmt::Display for ResolvedCrate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {}", self.name, self.version)
     }

@@ -25,7 +25,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
 /// Prints the graph of each crate below `root`.
 fn faults(root: &Path) -> anyhow::Result<Vec<String>> {
     let path = root.join(DOCUMENT);
-    let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let text = crate::read(&path)?;
     let document = layers::parse(&text);
     let names = crates(root)?;
     let mut faults: Vec<String> = document

@@ -2,15 +2,14 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 
 use super::{
     graph::{ModuleGraph, UseSite},
-    tokens::{Tree, trees},
+    tokens::{TokenTree, trees},
 };
 
 /// The graph of the crate in a folder. What stands in `lib.rs` or `main.rs` itself is a module
@@ -21,8 +20,8 @@ pub(super) fn read(root: &Path, name: &str) -> anyhow::Result<ModuleGraph> {
         let folder = root.join(name).join("src");
         let file = folder.join(main).with_extension("rs");
         if file.exists() {
-            let mut reader = Reader { root, modules: BTreeSet::new(), paths: Vec::new() };
-            reader.file(&file, &Module { path: Vec::new(), folder, file: PathBuf::new() })?;
+            let mut reader = ModuleReader { root, modules: BTreeSet::new(), paths: Vec::new() };
+            reader.file(&file, &SourceModule { path: Vec::new(), folder, file: PathBuf::new() })?;
             reader.add_to(&mut graph, main);
         }
     }
@@ -30,7 +29,7 @@ pub(super) fn read(root: &Path, name: &str) -> anyhow::Result<ModuleGraph> {
 }
 
 /// A module whose code is read.
-struct Module {
+struct SourceModule {
     /// Empty for the root of the crate.
     path: Vec<String>,
     /// Where the files of the modules in it are.
@@ -38,7 +37,7 @@ struct Module {
     file: PathBuf,
 }
 
-impl Module {
+impl SourceModule {
     fn inner(&self, name: &str) -> Self {
         let path = self.path.iter().cloned().chain([name.to_owned()]).collect();
         Self { path, folder: self.folder.join(name), file: self.file.clone() }
@@ -56,23 +55,30 @@ struct NamedPath {
     site: UseSite,
 }
 
-struct Reader<'a> {
+struct ModuleReader<'a> {
     root: &'a Path,
     /// Those in the root of the crate.
     modules: BTreeSet<String>,
     paths: Vec<NamedPath>,
 }
 
-impl Reader<'_> {
-    fn file(&mut self, file: &Path, module: &Module) -> anyhow::Result<()> {
-        let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
-        let module =
-            Module { path: module.path.clone(), folder: module.folder.clone(), file: file.into() };
+impl ModuleReader<'_> {
+    fn file(&mut self, file: &Path, module: &SourceModule) -> anyhow::Result<()> {
+        let text = crate::read(file)?;
+        let module = SourceModule {
+            path: module.path.clone(),
+            folder: module.folder.clone(),
+            file: file.into(),
+        };
         self.code(&trees(&text), &module)
     }
 
-    fn code<'a>(&mut self, mut code: &'a [Tree<'a>], module: &Module) -> anyhow::Result<()> {
-        use Tree::{Group, Sign, Word};
+    fn code<'a>(
+        &mut self,
+        mut code: &'a [TokenTree<'a>],
+        module: &SourceModule,
+    ) -> anyhow::Result<()> {
+        use TokenTree::{Group, Sign, Word};
         loop {
             code = match code {
                 [] => return Ok(()),
@@ -114,14 +120,14 @@ impl Reader<'_> {
         }
     }
 
-    fn noted(&mut self, name: &str, module: &Module) {
+    fn noted(&mut self, name: &str, module: &SourceModule) {
         if module.path.is_empty() {
             self.modules.insert(name.to_owned());
         }
     }
 
     /// A module in a file of its own.
-    fn declared(&mut self, name: &str, module: &Module) -> anyhow::Result<()> {
+    fn declared(&mut self, name: &str, module: &SourceModule) -> anyhow::Result<()> {
         self.noted(name, module);
         let inner = module.inner(name);
         let files = [inner.folder.with_extension("rs"), inner.folder.join("mod.rs")];
@@ -134,12 +140,12 @@ impl Reader<'_> {
     /// One tree of a `use`, below a path. Returns what follows it.
     fn imported<'a>(
         &mut self,
-        tree: &'a [Tree<'a>],
+        tree: &'a [TokenTree<'a>],
         above: &[&'a str],
         exported: bool,
-        module: &Module,
-    ) -> &'a [Tree<'a>] {
-        use Tree::{Group, Sign, Word};
+        module: &SourceModule,
+    ) -> &'a [TokenTree<'a>] {
+        use TokenTree::{Group, Sign, Word};
         let mut segments = above.to_vec();
         let (mut rest, mut at) = (tree, 0);
         loop {
@@ -174,7 +180,13 @@ impl Reader<'_> {
         after_separator(rest)
     }
 
-    fn named(&mut self, segments: &[&str], exported: Option<String>, line: usize, module: &Module) {
+    fn named(
+        &mut self,
+        segments: &[&str],
+        exported: Option<String>,
+        line: usize,
+        module: &SourceModule,
+    ) {
         let Some(segments) = absolute(segments, &module.path) else { return };
         let file = module.file.strip_prefix(self.root).unwrap_or(&module.file);
         let site = UseSite { file: file.display().to_string(), line };
@@ -209,17 +221,17 @@ impl Reader<'_> {
 }
 
 /// Without the comma or semicolon that ends a tree of a `use`.
-fn after_separator<'a>(code: &'a [Tree<'a>]) -> &'a [Tree<'a>] {
+fn after_separator<'a>(code: &'a [TokenTree<'a>]) -> &'a [TokenTree<'a>] {
     code.split_first().map_or(code, |(_, rest)| rest)
 }
 
 /// The words of a path, and what follows it.
-fn path<'a>(mut code: &'a [Tree<'a>]) -> (Vec<&'a str>, &'a [Tree<'a>]) {
+fn path<'a>(mut code: &'a [TokenTree<'a>]) -> (Vec<&'a str>, &'a [TokenTree<'a>]) {
     let mut segments = Vec::new();
-    while let [Tree::Word(segment, _), rest @ ..] = code {
+    while let [TokenTree::Word(segment, _), rest @ ..] = code {
         segments.push(*segment);
         code = match rest {
-            [Tree::Sign("::"), after @ ..] => after,
+            [TokenTree::Sign("::"), after @ ..] => after,
             _ => return (segments, rest),
         };
     }
@@ -249,11 +261,11 @@ fn absolute(segments: &[&str], module: &[String]) -> Option<Vec<String>> {
 }
 
 /// `cfg(test)`, also as one of several conditions that must all hold.
-fn is_for_tests(attribute: &[Tree<'_>]) -> bool {
+fn is_for_tests(attribute: &[TokenTree<'_>]) -> bool {
     match attribute {
-        [Tree::Word("cfg" | "all", _), Tree::Group('(', conditions), ..] => {
-            conditions.split(|tree| matches!(tree, Tree::Sign(","))).any(|condition| {
-                matches!(condition, [Tree::Word("test", _)]) || is_for_tests(condition)
+        [TokenTree::Word("cfg" | "all", _), TokenTree::Group('(', conditions), ..] => {
+            conditions.split(|tree| matches!(tree, TokenTree::Sign(","))).any(|condition| {
+                matches!(condition, [TokenTree::Word("test", _)]) || is_for_tests(condition)
             })
         }
         _ => false,
@@ -261,8 +273,8 @@ fn is_for_tests(attribute: &[Tree<'_>]) -> bool {
 }
 
 /// What follows an item, a field, a variant, an arm or a statement.
-fn after_item<'a>(mut code: &'a [Tree<'a>]) -> &'a [Tree<'a>] {
-    use Tree::{Group, Sign, Word};
+fn after_item<'a>(mut code: &'a [TokenTree<'a>]) -> &'a [TokenTree<'a>] {
+    use TokenTree::{Group, Sign, Word};
     while let [Sign("#"), Group('[', _), rest @ ..] | [Word("pub", _), rest @ ..] = code {
         code = rest;
     }

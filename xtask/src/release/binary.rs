@@ -1,11 +1,11 @@
-//! What a program file says it is made for, so that nobody packs one under another's name.
+//! What a program file says it is made for, so that none is packed for another target.
 
 use anyhow::bail;
 
-use super::targets::Target;
+use super::targets::ReleaseTarget;
 
 /// Refuses a program that is not for this target.
-pub(crate) fn check(bytes: &[u8], target: &Target) -> anyhow::Result<()> {
+pub(crate) fn check(bytes: &[u8], target: &ReleaseTarget) -> anyhow::Result<()> {
     let Some(found) = kind(bytes) else { bail!("it is not a program of a known format") };
     let wanted = match target.triple {
         "x86_64-unknown-linux-gnu" | "x86_64-unknown-linux-musl" => "elf-x86_64",

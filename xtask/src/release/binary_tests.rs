@@ -35,7 +35,7 @@ fn each_target_takes_its_own_programs_only() {
         ("universal-apple-darwin", vec![0xca, 0xfe, 0xba, 0xbe]),
     ];
     for (target, program) in &programs {
-        let target = Target::named(target).unwrap();
+        let target = ReleaseTarget::named(target).unwrap();
         check(program, target).unwrap();
         for (other, strange) in &programs {
             // A static program also runs where there is glibc.
@@ -48,11 +48,11 @@ fn each_target_takes_its_own_programs_only() {
 }
 
 #[test]
-fn what_is_no_program_is_refused() {
-    let linux = Target::named("x86_64-unknown-linux-gnu").unwrap();
+fn unknown_formats_are_refused() {
+    let linux = ReleaseTarget::named("x86_64-unknown-linux-gnu").unwrap();
     for text in [&b""[..], b"\x7fEL", b"#!/bin/sh\n", b"\x7fELF", b"MZ", &elf(0x28, 3)] {
         assert!(check(text, linux).is_err(), "{text:?}");
     }
     let arm = portable([0x64, 0xaa]);
-    assert!(check(&arm, Target::named("x86_64-pc-windows-msvc").unwrap()).is_err());
+    assert!(check(&arm, ReleaseTarget::named("x86_64-pc-windows-msvc").unwrap()).is_err());
 }

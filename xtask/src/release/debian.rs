@@ -2,30 +2,27 @@
 
 use std::{
     path::Path,
-    process::Command,
     time::{Duration, UNIX_EPOCH},
 };
 
-use anyhow::{Context as _, bail};
-
 use super::{
-    files::{Files, gzip},
-    pages::Pages,
+    files::{ArchiveFiles, gzip},
+    pages::ProgramPages,
     targets::GLIBC,
 };
-use crate::command::{command, run, works};
+use crate::command::{command, output, run, works};
 
 const MAINTAINER: &str = "The ibeam contributors <ibeam-gateway@users.noreply.github.com>";
 
 /// What goes into it, besides the pages.
-pub(crate) struct Contents<'a> {
+pub(crate) struct DebianContents<'a> {
     pub(crate) version: &'a str,
     pub(crate) architecture: &'a str,
     pub(crate) epoch: u64,
     pub(crate) quick: bool,
     pub(crate) binary: &'a [u8],
     pub(crate) notices: &'a str,
-    pub(crate) pages: &'a Pages,
+    pub(crate) pages: &'a ProgramPages,
 }
 
 /// What is missing here to make one.
@@ -34,11 +31,15 @@ pub(crate) fn unusable() -> Option<&'static str> {
 }
 
 /// Writes the package. `folder` is for the stage, and is empty.
-pub(crate) fn build(contents: &Contents<'_>, folder: &Path, out: &Path) -> anyhow::Result<()> {
+pub(crate) fn build(
+    contents: &DebianContents<'_>,
+    folder: &Path,
+    out: &Path,
+) -> anyhow::Result<()> {
     let stage = folder.join("stage");
     tree(contents)?.write(&stage)?;
     let depends = depends(contents.architecture, folder, &stage)?;
-    let mut control = Files::default();
+    let mut control = ArchiveFiles::default();
     control.add("DEBIAN/control", self::control(contents, &depends, size(&stage)?));
     control.add("DEBIAN/md5sums", md5sums(&stage)?);
     control.write(&stage)?;
@@ -52,8 +53,8 @@ pub(crate) fn build(contents: &Contents<'_>, folder: &Path, out: &Path) -> anyho
         .env("SOURCE_DATE_EPOCH", contents.epoch.to_string()))
 }
 
-fn tree(contents: &Contents<'_>) -> anyhow::Result<Files> {
-    let mut files = Files::default();
+fn tree(contents: &DebianContents<'_>) -> anyhow::Result<ArchiveFiles> {
+    let mut files = ArchiveFiles::default();
     files.add_program("usr/bin/ibeam", contents.binary);
     for (name, page) in &contents.pages.man {
         files.add(format!("usr/share/man/man1/{name}.gz"), gzip(page)?);
@@ -82,8 +83,8 @@ fn tree(contents: &Contents<'_>) -> anyhow::Result<Files> {
     Ok(files)
 }
 
-fn control(contents: &Contents<'_>, depends: &str, kilobytes: u64) -> String {
-    let Contents { version, architecture, .. } = contents;
+fn control(contents: &DebianContents<'_>, depends: &str, kilobytes: u64) -> String {
+    let DebianContents { version, architecture, .. } = contents;
     let depends = if depends.is_empty() { String::new() } else { format!("Depends: {depends}\n") };
     let home = env!("CARGO_PKG_REPOSITORY");
     format!(
@@ -108,12 +109,12 @@ Description: gateway to the models of a Cursor plan
     )
 }
 
-fn changelog(contents: &Contents<'_>) -> String {
+fn changelog(contents: &DebianContents<'_>) -> String {
     let (version, home) = (contents.version, env!("CARGO_PKG_REPOSITORY"));
     let date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(contents.epoch));
     let date = date.replace("GMT", "+0000");
     format!(
-        "ibeam ({version}) unstable; urgency=medium\n\n  * Release {version}; NEWS.md.gz tells what is new, also\n    {home}/blob/v{version}/CHANGELOG.md\n\n -- {MAINTAINER}  {date}\n"
+        "ibeam ({version}) unstable; urgency=medium\n\n  * Release {version}; NEWS.md.gz lists what is new, also\n    {home}/blob/v{version}/CHANGELOG.md\n\n -- {MAINTAINER}  {date}\n"
     )
 }
 
@@ -125,7 +126,7 @@ fn depends(architecture: &str, folder: &Path, stage: &Path) -> anyhow::Result<St
         return Ok(format!("libc6 (>= {GLIBC}), libgcc-s1"));
     }
     // It looks for this file in the folder it is in.
-    let mut source = Files::default();
+    let mut source = ArchiveFiles::default();
     source.add("debian/control", "Source: ibeam\n\nPackage: ibeam\nArchitecture: any\n");
     source.write(folder)?;
     let text = output(
@@ -153,12 +154,4 @@ fn md5sums(stage: &Path) -> anyhow::Result<String> {
     // Sorted by the shell, and without the folder of the control files, which comes later.
     let list = "find usr -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum";
     output(command("sh").args(["-c", list]).current_dir(stage))
-}
-
-fn output(command: &mut Command) -> anyhow::Result<String> {
-    let output = command.output().with_context(|| format!("could not start {command:?}"))?;
-    if !output.status.success() {
-        bail!("{command:?} failed: {}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-    Ok(String::from_utf8(output.stdout)?)
 }

@@ -6,23 +6,23 @@ use std::{collections::BTreeMap, fs, io::Write as _, path::Path};
 use anyhow::Context as _;
 use flate2::{Compression, GzBuilder};
 
-/// Files by their path, which is relative and has slashes.
+/// ArchiveFiles by their path, which is relative and has slashes.
 #[derive(Clone, Default)]
-pub(crate) struct Files(BTreeMap<String, File>);
+pub(crate) struct ArchiveFiles(BTreeMap<String, ArchiveFile>);
 
 #[derive(Clone)]
-struct File {
+struct ArchiveFile {
     bytes: Vec<u8>,
     mode: u32,
 }
 
-impl Files {
+impl ArchiveFiles {
     pub(crate) fn add(&mut self, path: impl Into<String>, bytes: impl Into<Vec<u8>>) {
-        self.0.insert(path.into(), File { bytes: bytes.into(), mode: 0o644 });
+        self.0.insert(path.into(), ArchiveFile { bytes: bytes.into(), mode: 0o644 });
     }
 
     pub(crate) fn add_program(&mut self, path: impl Into<String>, bytes: impl Into<Vec<u8>>) {
-        self.0.insert(path.into(), File { bytes: bytes.into(), mode: 0o755 });
+        self.0.insert(path.into(), ArchiveFile { bytes: bytes.into(), mode: 0o755 });
     }
 
     /// A file of the workspace.

@@ -18,14 +18,14 @@ use std::{
 use anyhow::{Context as _, bail};
 
 use self::{
-    files::{Files, read},
-    npm::Package,
-    pages::Pages,
-    targets::{Builder, GLIBC, Target},
+    files::{ArchiveFiles, read},
+    npm::NpmPackage,
+    pages::ProgramPages,
+    targets::{GLIBC, ReleaseBuilder, ReleaseTarget},
 };
 use crate::{
-    args::Args,
-    command::{cargo, command, first_line, run},
+    args::TaskArgs,
+    command::{cargo, command, first_line, output, run},
     scratch::Scratch,
 };
 
@@ -55,8 +55,8 @@ docs/releasing.md has the steps of a release.
 ";
 
 /// What the options mean is in `HELP`.
-#[derive(Default)]
-pub(crate) struct Options {
+#[derive(Default, PartialEq, Eq)]
+pub(crate) struct ReleaseOptions {
     binary: Option<PathBuf>,
     target: Option<String>,
     pages_by: Option<PathBuf>,
@@ -65,8 +65,8 @@ pub(crate) struct Options {
     sums: Option<PathBuf>,
 }
 
-impl Options {
-    pub(crate) fn parse(mut args: Args) -> anyhow::Result<Self> {
+impl ReleaseOptions {
+    pub(crate) fn parse(mut args: TaskArgs) -> anyhow::Result<Self> {
         let options = Self {
             binary: args.value("--binary")?,
             target: args.value("--target")?,
@@ -76,19 +76,15 @@ impl Options {
             sums: args.value("--sums")?,
         };
         args.finish()?;
-        let making = options.binary.is_some()
-            || options.target.is_some()
-            || options.pages_by.is_some()
-            || options.out.is_some()
-            || options.quick;
-        if options.sums.is_some() && making {
+        let sums_only = Self { sums: options.sums.clone(), ..Self::default() };
+        if options.sums.is_some() && options != sums_only {
             bail!("--sums only checks a folder: it cannot be combined with other options");
         }
         Ok(options)
     }
 }
 
-pub(crate) fn start(options: &Options) -> anyhow::Result<()> {
+pub(crate) fn start(options: &ReleaseOptions) -> anyhow::Result<()> {
     if let Some(folder) = &options.sums {
         let missing = sums::missing(folder, VERSION)?;
         if !missing.is_empty() {
@@ -100,7 +96,7 @@ pub(crate) fn start(options: &Options) -> anyhow::Result<()> {
         return Ok(());
     }
     let host = host()?;
-    let target = Target::named(options.target.as_deref().unwrap_or(&host))?;
+    let target = ReleaseTarget::named(options.target.as_deref().unwrap_or(&host))?;
     let program = match &options.binary {
         Some(path) => std::path::absolute(path)?,
         None => build(target, options.target.is_some())?,
@@ -111,7 +107,7 @@ pub(crate) fn start(options: &Options) -> anyhow::Result<()> {
     let pages_by = match &options.pages_by {
         Some(path) => std::path::absolute(path)?,
         None if target.runs_on(&host) => program.clone(),
-        None => build(Target::named(&host)?, false)?,
+        None => build(ReleaseTarget::named(&host)?, false)?,
     };
     let said = first_line(&pages_by, &["--version"]);
     if said.as_deref() != Some(&format!("ibeam {VERSION}")) {
@@ -123,8 +119,8 @@ pub(crate) fn start(options: &Options) -> anyhow::Result<()> {
     let release = Release {
         target,
         bytes,
-        pages: Pages::of(&pages_by, &folder)?,
-        notices: notices::text(target.triple)?,
+        pages: ProgramPages::of(&pages_by, &folder)?,
+        notices: notices::notices(target.triple)?,
         plugin: Some(npm::plugin(VERSION)?),
         epoch: epoch()?,
         quick: options.quick,
@@ -138,11 +134,11 @@ pub(crate) fn start(options: &Options) -> anyhow::Result<()> {
 /// What the tests install: this program for this machine, in one folder, and in another the
 /// packages of all other targets, without a program. npm sees those and must leave them alone.
 pub(crate) fn for_tests(program: &Path, out: &Path, others: &Path) -> anyhow::Result<()> {
-    start(&Options {
+    start(&ReleaseOptions {
         binary: Some(program.to_path_buf()),
         out: Some(out.to_path_buf()),
         quick: true,
-        ..Options::default()
+        ..ReleaseOptions::default()
     })?;
     fs::create_dir_all(others).with_context(|| others.display().to_string())?;
     let host = host()?;
@@ -156,11 +152,11 @@ pub(crate) fn for_tests(program: &Path, out: &Path, others: &Path) -> anyhow::Re
 
 /// All that the packages of one target are made of.
 struct Release {
-    target: &'static Target,
+    target: &'static ReleaseTarget,
     bytes: Vec<u8>,
-    pages: Pages,
+    pages: ProgramPages,
     notices: String,
-    plugin: Option<Package>,
+    plugin: Option<NpmPackage>,
     /// The time of every file, in seconds.
     epoch: u64,
     quick: bool,
@@ -170,7 +166,7 @@ impl Release {
     fn make(&self, out: &Path) -> anyhow::Result<()> {
         fs::create_dir_all(out).with_context(|| out.display().to_string())?;
         let level = if self.quick { 1 } else { 9 };
-        let put = |name: &str, files: &Files| {
+        let put = |name: &str, files: &ArchiveFiles| {
             let path = out.join(name);
             fs::write(&path, files.archive(self.epoch, level)?)
                 .with_context(|| path.display().to_string())?;
@@ -196,7 +192,7 @@ impl Release {
         sums::write(out)
     }
 
-    fn archive(&self) -> anyhow::Result<Files> {
+    fn archive(&self) -> anyhow::Result<ArchiveFiles> {
         let mut files = self.pages.files();
         files.add_program(self.target.file(), self.bytes.as_slice());
         files.add("THIRD-PARTY.txt", self.notices.as_str());
@@ -209,7 +205,7 @@ impl Release {
     fn debian(&self, architecture: &str, out: &Path) -> anyhow::Result<()> {
         let scratch = Scratch::new("release")?;
         let path = out.join(format!("ibeam_{VERSION}_{architecture}.deb"));
-        let contents = debian::Contents {
+        let contents = debian::DebianContents {
             version: VERSION,
             architecture,
             epoch: self.epoch,
@@ -222,24 +218,24 @@ impl Release {
     }
 }
 
-/// Builds what we ship, and says where it is. Who names a target gets it built as for a release;
-/// else it is the machine's own tools.
-fn build(target: &Target, named: bool) -> anyhow::Result<PathBuf> {
+/// Builds what we ship, and returns its path: for a target that was named as for a release, else with
+/// the machine's own tools.
+fn build(target: &ReleaseTarget, named: bool) -> anyhow::Result<PathBuf> {
     let mut command = cargo();
-    let builder = if named { target.builder } else { Builder::Cargo };
+    let builder = if named { target.builder } else { ReleaseBuilder::Cargo };
     let triple = match builder {
-        Builder::Cargo => {
+        ReleaseBuilder::Cargo => {
             command.arg("build");
             target.triple.to_owned()
         }
-        Builder::Zig => {
+        ReleaseBuilder::Zig => {
             command.arg("zigbuild");
             let floor =
                 if target.triple.ends_with("gnu") { format!(".{GLIBC}") } else { String::new() };
             format!("{}{floor}", target.triple)
         }
-        Builder::Lipo => {
-            bail!("{} is made with lipo; docs/releasing.md tells how", target.triple)
+        ReleaseBuilder::Lipo => {
+            bail!("{} is made with lipo, as docs/releasing.md describes", target.triple)
         }
     };
     run(command.args(["--release", "--locked", "--package", "ibeam", "--target", &triple]))?;
@@ -249,16 +245,15 @@ fn build(target: &Target, named: bool) -> anyhow::Result<PathBuf> {
 /// The triple of this machine.
 fn host() -> anyhow::Result<String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let output = command(rustc).arg("-vV").output().context("could not start rustc")?;
-    let text = String::from_utf8(output.stdout)?;
+    let text = output(command(rustc).arg("-vV"))?;
     let line = text.lines().find_map(|line| line.strip_prefix("host: "));
-    Ok(line.context("rustc does not tell its host")?.to_owned())
+    Ok(line.context("rustc does not report its host")?.to_owned())
 }
 
 /// The time that files get: what the environment says, else when the commit was made.
 fn epoch() -> anyhow::Result<u64> {
-    let told = std::env::var("SOURCE_DATE_EPOCH").ok();
-    let text = told.or_else(|| first_line("git", &["log", "-1", "--format=%ct"]));
+    let given = std::env::var("SOURCE_DATE_EPOCH").ok();
+    let text = given.or_else(|| first_line("git", &["log", "-1", "--format=%ct"]));
     let text = text.context("no git commit here; set SOURCE_DATE_EPOCH to a time in seconds")?;
     text.parse().with_context(|| format!("{text:?} is not a time in seconds"))
 }
@@ -275,7 +270,7 @@ fn publish(out: &Path) {
             println!("  npm publish {}", tarball.display());
         }
     }
-    // Last: whoever installs these wants the others to be there.
+    // Last, because these packages install the others.
     for name in ["ibeam-gateway", "ibeam-opencode"] {
         println!("  npm publish {folder}/{name}-{VERSION}.tgz");
     }

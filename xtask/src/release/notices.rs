@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, bail};
 use serde_json::Value;
 
-use crate::command::cargo;
+use crate::metadata::{each, metadata, reachable, text, word};
 
 /// How the files are called that hold a licence.
 const NAMES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "NOTICE", "UNLICENSE"];
@@ -20,31 +20,27 @@ const DATA: [(&str, &str); 1] =
     [("OpenAI's vocabularies (tiktoken)", "crates/core/assets/vocabularies")];
 
 /// The text, for the crates that a build for this target has.
-pub(crate) fn text(triple: &str) -> anyhow::Result<String> {
+pub(crate) fn notices(triple: &str) -> anyhow::Result<String> {
     // Of Apple's universal program, one half stands for both.
     let platform = triple.replace("universal-", "aarch64-");
-    let output = cargo()
-        .args(["metadata", "--format-version=1", "--locked", "--filter-platform", &platform])
-        .output()
-        .context("could not start cargo")?;
-    if !output.status.success() {
-        bail!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-    let graph: Value = serde_json::from_slice(&output.stdout)?;
-    let inside = reachable(&graph)?;
+    let graph = metadata(&["--filter-platform", &platform])?;
+    let own = each(&graph, "packages")
+        .find(|package| text(package, "source").is_none() && word(package, "name") == "ibeam")
+        .context("the workspace has no package `ibeam`")?;
+    // Not what only build scripts and tests use.
+    let inside = reachable(&graph, &[word(own, "id")], str::is_empty)?;
 
     let mut list = String::new();
-    // Many crates have the same text; each is told once, below the names of its crates.
+    // Many crates have the same text; each text is there once, below the names of its crates.
     let mut texts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut packages: Vec<&Value> = each(&graph, "packages").collect();
     packages.sort_by_key(|package| (word(package, "name"), word(package, "version")));
     for package in packages {
-        if !has(package, "source") || !inside.contains(word(package, "id")) {
+        if text(package, "source").is_none() || !inside.contains(word(package, "id")) {
             continue;
         }
         let name = format!("{} {}", word(package, "name"), word(package, "version"));
-        let licence =
-            package.get("license").and_then(Value::as_str).unwrap_or("see its text below");
+        let licence = text(package, "license").unwrap_or("see its text below");
         list.push_str(&format!("{name}: {licence}\n"));
         let manifest = Path::new(word(package, "manifest_path"));
         for text in licences(manifest.parent().context("a manifest is in a folder")?)? {
@@ -72,34 +68,6 @@ pub(crate) fn text(triple: &str) -> anyhow::Result<String> {
     Ok(out)
 }
 
-/// The ids of the packages that are linked into the program: no build scripts, no tests.
-fn reachable(graph: &Value) -> anyhow::Result<BTreeSet<&str>> {
-    let nodes: BTreeMap<&str, &Value> = graph
-        .get("resolve")
-        .into_iter()
-        .flat_map(|resolve| each(resolve, "nodes"))
-        .map(|node| (word(node, "id"), node))
-        .collect();
-    let own = each(graph, "packages")
-        .find(|package| !has(package, "source") && word(package, "name") == "ibeam")
-        .context("the workspace has no package `ibeam`")?;
-    let mut seen = BTreeSet::new();
-    let mut next = vec![word(own, "id")];
-    while let Some(id) = next.pop() {
-        if !seen.insert(id) {
-            continue;
-        }
-        let node = nodes.get(id).with_context(|| format!("cargo does not tell about {id}"))?;
-        for dependency in each(node, "deps") {
-            // A kind of its own is `dev` or `build`.
-            if each(dependency, "dep_kinds").any(|kind| !has(kind, "kind")) {
-                next.push(word(dependency, "pkg"));
-            }
-        }
-    }
-    Ok(seen)
-}
-
 fn licences(folder: &Path) -> anyhow::Result<Vec<String>> {
     let mut texts = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
@@ -111,17 +79,4 @@ fn licences(folder: &Path) -> anyhow::Result<Vec<String>> {
         }
     }
     Ok(texts)
-}
-
-fn each<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
-    value.get(key).and_then(Value::as_array).into_iter().flatten()
-}
-
-fn word<'a>(value: &'a Value, key: &str) -> &'a str {
-    value.get(key).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// Cargo writes `null` for what is not there.
-fn has(value: &Value, key: &str) -> bool {
-    value.get(key).is_some_and(|value| !value.is_null())
 }

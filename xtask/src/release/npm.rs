@@ -5,8 +5,8 @@ use anyhow::{Context as _, bail};
 use serde_json::{Map, Value, json};
 
 use super::{
-    files::{Files, read},
-    targets::{Npm, TARGETS},
+    files::{ArchiveFiles, read},
+    targets::{NpmPlatform, TARGETS},
 };
 
 /// Where the sources of the two other packages are.
@@ -21,12 +21,12 @@ const MAIN: &str = "dist/index.js";
 const INSIDE: &str = "package/";
 
 /// A package, ready to be packed.
-pub(crate) struct Package {
+pub(crate) struct NpmPackage {
     pub(crate) name: String,
-    pub(crate) files: Files,
+    pub(crate) files: ArchiveFiles,
 }
 
-impl Package {
+impl NpmPackage {
     /// What `npm pack` calls the file.
     pub(crate) fn tarball(&self, version: &str) -> String {
         format!("{}-{version}.tgz", self.name)
@@ -34,7 +34,7 @@ impl Package {
 }
 
 /// `ibeam-gateway`: finds and starts the program. npm installs the one platform package that fits.
-pub(crate) fn launcher(version: &str) -> anyhow::Result<Package> {
+pub(crate) fn launcher(version: &str) -> anyhow::Result<NpmPackage> {
     let folder = crate::root().join(LAUNCHER);
     let mut manifest = manifest(LAUNCHER)?;
     for generated in ["version", "optionalDependencies"] {
@@ -44,7 +44,7 @@ pub(crate) fn launcher(version: &str) -> anyhow::Result<Package> {
     }
     manifest.insert("version".to_owned(), version.into());
     manifest.insert("optionalDependencies".to_owned(), platforms(version).into());
-    let mut files = Files::default();
+    let mut files = ArchiveFiles::default();
     files.add_program("bin/ibeam.js", read(&folder.join("bin/ibeam.js"))?);
     files.copy("README.md", &format!("{LAUNCHER}/README.md"))?;
     package("ibeam-gateway", &manifest, files)
@@ -52,12 +52,12 @@ pub(crate) fn launcher(version: &str) -> anyhow::Result<Package> {
 
 /// `ibeam-<os>-<cpu>`: the program, and nothing that runs when it is installed.
 pub(crate) fn platform(
-    npm: &Npm,
+    npm: &NpmPlatform,
     version: &str,
     file: &str,
     binary: Vec<u8>,
     notices: &str,
-) -> anyhow::Result<Package> {
+) -> anyhow::Result<NpmPackage> {
     let name = npm.package();
     let mut manifest = json!({
         "name": name,
@@ -67,14 +67,14 @@ pub(crate) fn platform(
         "repository": { "type": "git", "url": format!("git+{}.git", env!("CARGO_PKG_REPOSITORY")) },
         "os": [npm.os],
         "cpu": [npm.cpu],
-        // Yarn would keep it zipped otherwise, and nobody could start it.
+        // Yarn would keep it zipped otherwise, and it could not be started.
         "preferUnplugged": true,
     });
     let manifest = manifest.as_object_mut().context("an object is an object")?;
     if let Some(libc) = npm.libc {
         manifest.insert("libc".to_owned(), json!([libc]));
     }
-    let mut files = Files::default();
+    let mut files = ArchiveFiles::default();
     files.add_program(format!("bin/{file}"), binary);
     files.add("THIRD-PARTY.txt", notices);
     files.add(
@@ -85,7 +85,7 @@ pub(crate) fn platform(
 }
 
 /// `ibeam-opencode`: the plugin, and npm installs the platform package that fits beside it.
-pub(crate) fn plugin(version: &str) -> anyhow::Result<Package> {
+pub(crate) fn plugin(version: &str) -> anyhow::Result<NpmPackage> {
     let manifest = manifest(PLUGIN)?;
     let word = |key: &str| manifest.get(key).and_then(Value::as_str);
     if word("version") != Some(version) {
@@ -97,7 +97,7 @@ pub(crate) fn plugin(version: &str) -> anyhow::Result<Package> {
     if word("main").map(|path| path.trim_start_matches("./")) != Some(MAIN) {
         bail!("{PLUGIN}/package.json must have {MAIN} as `main`");
     }
-    let mut files = Files::default();
+    let mut files = ArchiveFiles::default();
     files.copy(MAIN, BUNDLE)?;
     files.copy("README.md", &format!("{PLUGIN}/README.md"))?;
     package("ibeam-opencode", &manifest, files)
@@ -114,22 +114,26 @@ fn manifest(folder: &str) -> anyhow::Result<Map<String, Value>> {
     serde_json::from_slice(&read(&path)?).with_context(|| path.display().to_string())
 }
 
-fn package(name: &str, manifest: &Map<String, Value>, mut files: Files) -> anyhow::Result<Package> {
+fn package(
+    name: &str,
+    manifest: &Map<String, Value>,
+    mut files: ArchiveFiles,
+) -> anyhow::Result<NpmPackage> {
     for (key, wanted) in [("name", name), ("license", env!("CARGO_PKG_LICENSE"))] {
         if manifest.get(key).and_then(Value::as_str) != Some(wanted) {
             bail!("{name}: its package.json must have `{key}` {wanted:?}");
         }
     }
-    // A script that runs at the user's is what these packages are made to do without.
+    // These packages run no script on the user's machine.
     let scripts = manifest.get("scripts").and_then(Value::as_object).into_iter().flatten();
     for (script, _) in scripts {
         if ["preinstall", "install", "postinstall", "prepare"].contains(&script.as_str()) {
-            bail!("{name}: no package of ours runs `{script}` where it is installed");
+            bail!("{name}: our packages must not have an install script `{script}`");
         }
     }
     files.add("package.json", serde_json::to_string_pretty(manifest)? + "\n");
     for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
         files.copy(licence, licence)?;
     }
-    Ok(Package { name: name.to_owned(), files: files.below(INSIDE) })
+    Ok(NpmPackage { name: name.to_owned(), files: files.below(INSIDE) })
 }

@@ -1,13 +1,10 @@
 //! What the program itself writes about its command line: manual pages and completions.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::Path;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 
-use super::files::{Files, read};
+use super::files::{ArchiveFiles, read};
 use crate::command::{command, run};
 
 /// With the name that each shell gives to such a file.
@@ -18,24 +15,19 @@ const SHELLS: [(&str, &str); 4] = [
     ("powershell", "_ibeam.ps1"),
 ];
 
-pub(crate) struct Pages {
+pub(crate) struct ProgramPages {
     /// Names and texts, such as `ibeam-up.1`.
     pub(crate) man: Vec<(String, Vec<u8>)>,
     /// Shells and scripts.
     pub(crate) completions: Vec<(String, Vec<u8>)>,
 }
 
-impl Pages {
+impl ProgramPages {
     /// Asks a program that runs here. `folder` is for the pages, and is empty.
     pub(crate) fn of(program: &Path, folder: &Path) -> anyhow::Result<Self> {
         run(command(program).args(["man", "--dir"]).arg(folder))?;
-        let mut pages: Vec<PathBuf> = Vec::new();
-        for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
-            pages.push(entry?.path());
-        }
-        pages.sort();
         let mut man = Vec::new();
-        for path in pages {
+        for path in crate::files_below(folder, |_| false)? {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             if !name.ends_with(".1") {
                 bail!("`ibeam man` wrote {}, which is not a page of section 1", path.display());
@@ -57,8 +49,8 @@ impl Pages {
     }
 
     /// As they stand in an archive.
-    pub(crate) fn files(&self) -> Files {
-        let mut files = Files::default();
+    pub(crate) fn files(&self) -> ArchiveFiles {
+        let mut files = ArchiveFiles::default();
         for (name, page) in &self.man {
             files.add(format!("man/man1/{name}"), page.as_slice());
         }

@@ -11,9 +11,9 @@ fn small(epoch: u64) -> Release {
     let completions = ["bash", "zsh", "fish", "powershell"];
     let completions = completions.map(|shell| (shell.to_owned(), b"# words\n".to_vec())).to_vec();
     Release {
-        target: Target::named("x86_64-unknown-linux-gnu").unwrap(),
+        target: ReleaseTarget::named("x86_64-unknown-linux-gnu").unwrap(),
         bytes,
-        pages: Pages { man, completions },
+        pages: ProgramPages { man, completions },
         notices: "a crate: MIT\n".to_owned(),
         plugin: None,
         epoch,
@@ -85,7 +85,7 @@ fn an_archive_has_modes_times_and_order() {
     assert_eq!(seen, wanted);
 }
 
-fn manifest(package: &Package) -> Value {
+fn manifest(package: &NpmPackage) -> Value {
     serde_json::from_slice(package.files.get("package/package.json").unwrap()).unwrap()
 }
 
@@ -119,7 +119,7 @@ fn the_plugin_is_of_the_same_version() {
 }
 
 #[test]
-fn npm_is_told_what_each_package_runs_on() {
+fn packages_declare_their_platform() {
     for target in TARGETS.iter().filter(|target| target.npm.is_some()) {
         let npm = target.npm.as_ref().unwrap();
         let package = npm::platform(npm, "1.2.3", target.file(), b"p".to_vec(), "").unwrap();
@@ -141,7 +141,7 @@ fn npm_is_told_what_each_package_runs_on() {
 }
 
 #[test]
-fn a_folder_with_all_of_a_release_is_told_from_others() {
+fn complete_release_folder_is_recognised() {
     let folder = tempfile::tempdir().unwrap();
     let missing = sums::missing(folder.path(), "1.2.3").unwrap();
     assert_eq!(missing.len(), 2 + TARGETS.len() + 7 + 2, "{missing:?}");
@@ -154,7 +154,7 @@ fn a_folder_with_all_of_a_release_is_told_from_others() {
 }
 
 /// The arguments of each `cargo xtask release` in a text, as they are understood.
-fn commands(text: &str) -> Vec<Options> {
+fn commands(text: &str) -> Vec<ReleaseOptions> {
     let lines = text.lines().filter_map(|line| line.split_once("cargo xtask release"));
     let lines = lines.filter(|(_, rest)| rest.is_empty() || rest.starts_with(' '));
     lines
@@ -162,7 +162,8 @@ fn commands(text: &str) -> Vec<Options> {
             // What stands behind the command in prose and in comments.
             let rest = rest.split(['`', '#']).next().unwrap();
             let words = rest.split_whitespace().map(str::to_owned);
-            Options::parse(Args::new(words)).unwrap_or_else(|error| panic!("{rest}: {error}"))
+            ReleaseOptions::parse(TaskArgs::new(words))
+                .unwrap_or_else(|error| panic!("{rest}: {error}"))
         })
         .collect()
 }
@@ -203,10 +204,12 @@ fn the_workflow_makes_every_target_by_this_task() {
     assert_eq!(named.iter().filter(|options| options.sums.is_some()).count(), 1);
     for target in &TARGETS {
         let (job, tool) = match target.builder {
-            Builder::Zig => ("linux", "cargo-zigbuild"),
-            Builder::Lipo => ("macos", "lipo -create"),
-            Builder::Cargo if target.triple.contains("apple") => ("macos", "rustup toolchain"),
-            Builder::Cargo => ("windows", "rustup toolchain"),
+            ReleaseBuilder::Zig => ("linux", "cargo-zigbuild"),
+            ReleaseBuilder::Lipo => ("macos", "lipo -create"),
+            ReleaseBuilder::Cargo if target.triple.contains("apple") => {
+                ("macos", "rustup toolchain")
+            }
+            ReleaseBuilder::Cargo => ("windows", "rustup toolchain"),
         };
         let steps = job_of(&yaml, job);
         for word in [target.triple, tool] {
@@ -282,6 +285,6 @@ fn the_units_start_what_the_package_installs() {
 
 #[test]
 fn notices_name_the_data_of_others() {
-    let text = super::notices::text("x86_64-unknown-linux-gnu").unwrap();
+    let text = super::notices::notices("x86_64-unknown-linux-gnu").unwrap();
     assert!(text.contains("OpenAI's vocabularies (tiktoken)\n\nMIT License"), "{text}");
 }

@@ -3,7 +3,6 @@
 use std::{fs, path::Path};
 
 use anyhow::{Context as _, bail};
-use sha2::{Digest as _, Sha256};
 
 use super::{files::read, targets::TARGETS};
 
@@ -13,9 +12,8 @@ pub(crate) const FILE: &str = "SHA256SUMS";
 pub(crate) fn write(folder: &Path) -> anyhow::Result<()> {
     let mut lines = String::new();
     for name in names(folder)? {
-        let sum = Sha256::digest(read(&folder.join(&name))?);
-        let hex: String = sum.iter().map(|byte| format!("{byte:02x}")).collect();
-        lines.push_str(&format!("{hex}  {name}\n"));
+        let sum = crate::sha256(&read(&folder.join(&name))?);
+        lines.push_str(&format!("{sum}  {name}\n"));
     }
     let path = folder.join(FILE);
     fs::write(&path, lines).with_context(|| path.display().to_string())

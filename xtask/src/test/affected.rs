@@ -1,12 +1,15 @@
 //! Which packages a change concerns: those that have a changed file, and those that depend on
 //! them. `--fast` tests only these.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
-use anyhow::{Context as _, bail};
-use serde_json::Value;
-
-use crate::command::{cargo, command};
+use crate::{
+    command::{command, output},
+    metadata::{each, metadata, word},
+};
 
 /// What changes are counted from, if there is such a branch.
 const MAIN: &str = "origin/main";
@@ -14,38 +17,42 @@ const MAIN: &str = "origin/main";
 const APART: &str = "ibeam-interop";
 
 /// The packages to test; none means all of them.
-pub(super) struct Choice {
+pub(super) struct AffectedPackages {
     pub(super) packages: Vec<String>,
     pub(super) reason: String,
 }
 
 /// A package of the workspace: its folder and what it depends on there.
-struct Package {
+struct WorkspacePackage {
     folder: String,
     dependencies: BTreeSet<String>,
 }
 
-pub(super) fn choose() -> anyhow::Result<Choice> {
-    let (base, name) = match output("git", &["merge-base", "HEAD", MAIN]) {
+pub(super) fn choose() -> anyhow::Result<AffectedPackages> {
+    let git = |args: &[&str]| output(command("git").args(args));
+    let (base, name) = match git(&["merge-base", "HEAD", MAIN]) {
         Ok(base) => (base.trim().to_owned(), format!("the merge base with {MAIN}")),
         Err(_) => ("HEAD".to_owned(), "the last commit".to_owned()),
     };
-    let files = output("git", &["diff", "--name-only", &base]).and_then(|changed| {
-        let new = output("git", &["ls-files", "--others", "--exclude-standard"])?;
+    let files = git(&["diff", "--name-only", &base]).and_then(|changed| {
+        let new = git(&["ls-files", "--others", "--exclude-standard"])?;
         Ok(format!("{changed}{new}"))
     });
     let Ok(files) = files else {
-        return Ok(Choice {
+        return Ok(AffectedPackages {
             packages: Vec::new(),
             reason: "git does not know what changed".into(),
         });
     };
     let files: Vec<&str> = files.lines().collect();
     let (packages, why) = affected(&files, &workspace()?);
-    Ok(Choice { packages, reason: format!("since {name}, {why}") })
+    Ok(AffectedPackages { packages, reason: format!("since {name}, {why}") })
 }
 
-fn affected(files: &[&str], workspace: &BTreeMap<String, Package>) -> (Vec<String>, String) {
+fn affected(
+    files: &[&str],
+    workspace: &BTreeMap<String, WorkspacePackage>,
+) -> (Vec<String>, String) {
     if files.is_empty() {
         return (Vec::new(), "nothing changed".to_owned());
     }
@@ -77,37 +84,18 @@ fn affected(files: &[&str], workspace: &BTreeMap<String, Package>) -> (Vec<Strin
     (packages, why)
 }
 
-fn workspace() -> anyhow::Result<BTreeMap<String, Package>> {
-    let text = cargo()
-        .args(["metadata", "--format-version=1", "--no-deps", "--locked"])
-        .output()
-        .context("could not start cargo")?;
-    let metadata: Value = serde_json::from_slice(&text.stdout).context("cargo metadata")?;
+fn workspace() -> anyhow::Result<BTreeMap<String, WorkspacePackage>> {
+    let metadata = metadata(&["--no-deps"])?;
     let root = crate::root();
-    let list = |value: &Value, key: &str| {
-        value.get(key).and_then(Value::as_array).cloned().unwrap_or_default()
-    };
-    let word = |value: &Value, key: &str| {
-        value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
-    };
-    let each = list(&metadata, "packages").into_iter().map(|package| {
-        let manifest = word(&package, "manifest_path");
-        let path = std::path::Path::new(&manifest).strip_prefix(&root).ok();
-        let folder = path.and_then(std::path::Path::parent).unwrap_or(std::path::Path::new(""));
-        let dependencies = list(&package, "dependencies");
-        let dependencies = dependencies.iter().map(|dependency| word(dependency, "name")).collect();
+    let packages = each(&metadata, "packages").map(|package| {
+        let path = Path::new(word(package, "manifest_path")).strip_prefix(&root).ok();
+        let folder = path.and_then(Path::parent).unwrap_or(Path::new(""));
+        let dependencies = each(package, "dependencies");
+        let dependencies = dependencies.map(|one| word(one, "name").to_owned()).collect();
         let folder = folder.display().to_string().replace('\\', "/");
-        (word(&package, "name"), Package { folder, dependencies })
+        (word(package, "name").to_owned(), WorkspacePackage { folder, dependencies })
     });
-    Ok(each.collect())
-}
-
-fn output(program: &str, args: &[&str]) -> anyhow::Result<String> {
-    let output = command(program).args(args).output()?;
-    if !output.status.success() {
-        bail!("{program}: {}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-    Ok(String::from_utf8(output.stdout)?)
+    Ok(packages.collect())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 use super::*;
 
-fn example() -> BTreeMap<String, Package> {
-    let package = |folder: &str, dependencies: &[&str]| Package {
+fn example() -> BTreeMap<String, WorkspacePackage> {
+    let package = |folder: &str, dependencies: &[&str]| WorkspacePackage {
         folder: folder.to_owned(),
         dependencies: dependencies.iter().map(|name| (*name).to_owned()).collect(),
     };

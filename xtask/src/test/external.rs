@@ -1,6 +1,6 @@
-//! Proofs by things that nobody here wrote: official SDKs, a public client
-//! of the same protocol, two independent implementations of Connect, a terminal
-//! and a browser, and the kernel's own account of what the program does.
+//! Tests with programs that others wrote: official SDKs, a public client of the same protocol, two
+//! independent implementations of Connect, a terminal and a browser, and the kernel's own account
+//! of what the program does.
 
 use std::{
     fs,
@@ -8,51 +8,14 @@ use std::{
     process::{Command, Stdio},
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use serde_json::Value;
 
-use super::{Outcome, rust::ignored_tests, setup};
+use super::{NotRun, rust::ignored_tests, setup};
 use crate::command::{cargo, command, run};
 
-pub(super) fn python_openai() -> anyhow::Result<Outcome> {
-    python_test("test_openai*.py")
-}
-
-pub(super) fn python_anthropic() -> anyhow::Result<Outcome> {
-    python_test("test_anthropic*.py")
-}
-
-pub(super) fn python_langchain() -> anyhow::Result<Outcome> {
-    python_test("test_langchain*.py")
-}
-
-/// Requests made up from our own description of the API, and its answers held against it.
-pub(super) fn schemathesis() -> anyhow::Result<Outcome> {
-    python_test("test_schema*.py")
-}
-
-pub(super) fn node_openai() -> anyhow::Result<Outcome> {
-    node_test("openai-sdk")
-}
-
-pub(super) fn node_anthropic() -> anyhow::Result<Outcome> {
-    node_test("anthropic-sdk")
-}
-
-pub(super) fn node_ai() -> anyhow::Result<Outcome> {
-    node_test("ai-sdk")
-}
-
-pub(super) fn peer() -> anyhow::Result<Outcome> {
-    node_test("opencode-cursor-oauth")
-}
-
-pub(super) fn connect_node() -> anyhow::Result<Outcome> {
-    node_test("connect-server")
-}
-
 /// The oracle is compiled apart from the rest, and once for all of its steps.
-pub(super) fn oracle_build() -> anyhow::Result<Outcome> {
+pub(super) fn oracle_build() -> anyhow::Result<()> {
     let build = ["build", "--tests", "--examples", "--message-format=json-render-diagnostics"];
     let mut command = cargo();
     command.args(build).args(ORACLE).stderr(Stdio::inherit());
@@ -68,7 +31,7 @@ pub(super) fn oracle_build() -> anyhow::Result<Outcome> {
         .filter_map(|one| one.get("executable").and_then(Value::as_str).map(str::to_owned))
         .collect();
     fs::write(oracle_list(), programs.join("\n"))?;
-    Ok(Outcome::Passed)
+    Ok(())
 }
 
 /// The test programs of the oracle. They are started directly: cargo would wait until no other
@@ -79,36 +42,19 @@ fn oracle_list() -> PathBuf {
 
 const ORACLE: [&str; 3] = ["--package", "ibeam-interop", "--locked"];
 
-pub(super) fn connectrpc() -> anyhow::Result<Outcome> {
-    oracle("connectrpc", &["--skip", OPENAI, "--skip", ACP, "--skip", SCHEMA], &[])
+/// The modules of the oracle that are steps of their own: all that the gateway answers and all that
+/// it sends over ACP, in the types of others; and JSON Schema, by its official test suite and the
+/// verdicts of another validator.
+pub(super) const OPENAI: &str = "openai::";
+pub(super) const ACP: &str = "acp";
+pub(super) const SCHEMA: &str = "schema::";
+
+pub(super) fn json_schema() -> anyhow::Result<()> {
+    let suite = setup::json_schema_suite().context(NotRun)?;
+    oracle("json-schema", &[SCHEMA, "--include-ignored"], Some(&suite))
 }
 
-/// All that the gateway answers, in the types of others.
-pub(super) fn async_openai() -> anyhow::Result<Outcome> {
-    oracle("async-openai", &[OPENAI], &[])
-}
-
-/// All that is said over ACP, in the types of others.
-pub(super) fn acp_schema() -> anyhow::Result<Outcome> {
-    oracle("acp-schema", &[ACP], &[])
-}
-
-/// JSON Schema: its official test suite, and the verdicts of another validator.
-pub(super) fn json_schema() -> anyhow::Result<Outcome> {
-    let suite = match setup::json_schema_suite() {
-        Ok(suite) => suite,
-        Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
-    };
-    let suite = ("IBEAM_JSON_SCHEMA_SUITE", suite.as_path());
-    oracle("json-schema", &[SCHEMA, "--include-ignored"], &[suite])
-}
-
-/// The oracle's modules with those types, and the one with schemas.
-const OPENAI: &str = "openai::";
-const ACP: &str = "acp";
-const SCHEMA: &str = "schema::";
-
-fn oracle(step: &str, tests: &[&str], variables: &[(&str, &Path)]) -> anyhow::Result<Outcome> {
+pub(super) fn oracle(step: &str, tests: &[&str], suite: Option<&Path>) -> anyhow::Result<()> {
     // The gateway runs inside the test; what it keeps must not land in a home folder.
     let home = crate::target().join("interop/home").join(step);
     let list = fs::read_to_string(oracle_list()).context("the step oracle-build")?;
@@ -116,115 +62,88 @@ fn oracle(step: &str, tests: &[&str], variables: &[(&str, &Path)]) -> anyhow::Re
         run(command(program)
             .args(tests)
             .current_dir(crate::root().join("interop"))
-            .envs(variables.iter().copied())
+            .envs(suite.map(|suite| ("IBEAM_JSON_SCHEMA_SUITE", suite)))
             .env("XDG_CACHE_HOME", home.join("cache"))
             .env("XDG_CONFIG_HOME", home.join("config")))?;
     }
-    Ok(Outcome::Passed)
+    Ok(())
 }
 
 /// The real binary through every tool of the backend, while its system calls are
 /// written down; and writes of a credential that end at each of theirs.
-pub(super) fn strace() -> anyhow::Result<Outcome> {
-    if let Err(error) = setup::strace() {
-        return Ok(Outcome::NotRun(format!("{error:#}")));
-    }
-    ignored_tests("strace::")?;
-    Ok(Outcome::Passed)
+pub(super) fn strace() -> anyhow::Result<()> {
+    setup::strace().context(NotRun)?;
+    ignored_tests("strace::")
 }
 
 /// 500 turns in Cursor's CLI that end badly, and nothing is left of them; and a very long
 /// answer to a client that takes its time.
-pub(super) fn children_500() -> anyhow::Result<Outcome> {
+pub(super) fn children_500() -> anyhow::Result<()> {
     if !cfg!(target_os = "linux") {
-        return Ok(Outcome::NotRun("it looks into /proc".to_owned()));
+        return Err(anyhow!("it looks into /proc").context(NotRun));
     }
-    ignored_tests("children::")?;
-    Ok(Outcome::Passed)
+    ignored_tests("children::")
 }
 
 /// A user signs in: in a terminal, with a browser.
-pub(super) fn login() -> anyhow::Result<Outcome> {
-    let ready = setup::login().and_then(|folder| Ok((folder, setup::chromium()?)));
-    let (folder, chromium) = match ready {
-        Ok(ready) => ready,
-        Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
-    };
-    run(node_script("login.test.mjs", folder).env("IBEAM_CHROMIUM", chromium))?;
-    Ok(Outcome::Passed)
+pub(super) fn login() -> anyhow::Result<()> {
+    let folder = setup::login().context(NotRun)?;
+    let chromium = setup::chromium().context(NotRun)?;
+    run(node_script("login.test.mjs", folder).env("IBEAM_CHROMIUM", chromium))
 }
 
 /// The feature `keychain`: its lints and tests, and then GNOME Keyring keeps the
 /// credentials, while libsecret's own tool looks into it.
-pub(super) fn keychain() -> anyhow::Result<Outcome> {
+pub(super) fn keychain() -> anyhow::Result<()> {
     let with =
         ["--locked", "--package", "ibeam", "--package", "ibeam-server", "--features", "keychain"];
     run(cargo().arg("clippy").args(with).args(["--all-targets", "--", "-D", "warnings"]))?;
     run(cargo().arg("test").args(with).args(["--lib", "--", "auth::", "config::"]))?;
-    if let Err(error) = setup::keychain() {
-        return Ok(Outcome::NotRun(format!("{error:#}")));
-    }
+    setup::keychain().context(NotRun)?;
     let real = ["--test", "it", "--", "--ignored", "--nocapture", "keychain::"];
-    run(cargo().arg("test").args(with).args(real))?;
-    Ok(Outcome::Passed)
+    run(cargo().arg("test").args(with).args(real))
 }
 
-/// The bench in miniature, so that it cannot rot between the days it is read.
-pub(super) fn bench_smoke() -> anyhow::Result<Outcome> {
-    run(command(program("ibeam-bench")).args(["--smoke", "--ibeam"]).arg(binary()))?;
-    Ok(Outcome::Passed)
+/// The bench in miniature, which shows that it works.
+pub(super) fn bench_smoke() -> anyhow::Result<()> {
+    run(command(program("ibeam-bench")).args(["--smoke", "--ibeam"]).arg(binary()))
 }
 
 /// A debug build on a machine with other work is late by itself, so its limit is wider than that of
 /// `cargo xtask attack`.
-pub(super) fn attack_short() -> anyhow::Result<Outcome> {
+pub(super) fn attack_short() -> anyhow::Result<()> {
     let mut attack = command(program("ibeam-bench"));
-    run(attack.args(["attack", "--short", "--gap", "1000", "--program"]).arg(binary()))?;
-    Ok(Outcome::Passed)
+    run(attack.args(["attack", "--short", "--gap", "1000", "--program"]).arg(binary()))
 }
 
 /// The server that hosts a client's tools: MCP's own test of servers, and its official SDK.
-pub(super) fn mcp_host() -> anyhow::Result<Outcome> {
-    let folder = match setup::mcp_host() {
-        Ok(folder) => folder,
-        Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
-    };
+pub(super) fn mcp_host() -> anyhow::Result<()> {
+    let folder = setup::node_packages("mcp-host").context(NotRun)?;
     let host = program("examples/mcp-host");
-    run(node_script("host.test.mjs", folder).env("IBEAM_MCP_HOST", host))?;
-    Ok(Outcome::Passed)
+    run(node_script("host.test.mjs", folder).env("IBEAM_MCP_HOST", host))
 }
 
 /// MCP servers that others wrote, as the user's: over pipes, HTTP and the older transport, by
 /// command and inside a turn; and the protocol's own test of clients.
-pub(super) fn mcp_servers() -> anyhow::Result<Outcome> {
-    let folder = match setup::mcp() {
-        Ok(folder) => folder,
-        Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
-    };
-    run(node_script("servers.test.mjs", folder).arg("conformance.test.mjs"))?;
-    Ok(Outcome::Passed)
+pub(super) fn mcp_servers() -> anyhow::Result<()> {
+    let folder = setup::node_packages("mcp").context(NotRun)?;
+    run(node_script("servers.test.mjs", folder).arg("conformance.test.mjs"))
 }
 
-fn python_test(pattern: &str) -> anyhow::Result<Outcome> {
-    let python = match setup::python() {
-        Ok(python) => python,
-        Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
-    };
+/// The tests of `interop/python` in files like this.
+pub(super) fn python_test(pattern: &str) -> anyhow::Result<()> {
+    let python = setup::python().context(NotRun)?;
     run(command(python)
         .args(["-B", "-m", "unittest", "discover", "--verbose", "--pattern", pattern])
         .arg("--start-directory")
         .arg(crate::root().join("interop/python"))
         .env("IBEAM_BIN", binary())
-        .env("IBEAM_SCENARIO", scenario()))?;
-    Ok(Outcome::Passed)
+        .env("IBEAM_SCENARIO", scenario()))
 }
 
 /// All tests in a folder of `interop/node`.
-fn node_test(name: &str) -> anyhow::Result<Outcome> {
-    let folder = match setup::node() {
-        Ok(folder) => folder,
-        Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
-    };
+pub(super) fn node_test(name: &str) -> anyhow::Result<()> {
+    let folder = setup::node_packages("node").context(NotRun)?;
     let mut scripts = Vec::new();
     for entry in fs::read_dir(crate::root().join("interop/node").join(name))? {
         let script = entry?.file_name().to_string_lossy().into_owned();
@@ -234,8 +153,7 @@ fn node_test(name: &str) -> anyhow::Result<Outcome> {
     }
     scripts.sort();
     let (first, more) = scripts.split_first().context("no test in that folder")?;
-    run(node_script(first, folder).args(more))?;
-    Ok(Outcome::Passed)
+    run(node_script(first, folder).args(more))
 }
 
 pub(super) fn node_script(script: &str, folder: PathBuf) -> Command {
@@ -246,6 +164,14 @@ pub(super) fn node_script(script: &str, folder: PathBuf) -> Command {
         .env("IBEAM_BIN", binary())
         .env("IBEAM_SCENARIO", scenario());
     command
+}
+
+/// Lets a script watch what the gateway touches, where strace works.
+pub(super) fn watch_calls(script: &mut Command) {
+    match setup::strace() {
+        Ok(program) => drop(script.env("IBEAM_STRACE", program)),
+        Err(error) => println!("  what the gateway touches is not watched: {error:#}"),
+    }
 }
 
 /// What the simulator says to the SDKs.

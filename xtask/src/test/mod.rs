@@ -21,12 +21,13 @@ use std::{path::PathBuf, thread};
 
 use anyhow::{Context as _, bail};
 pub(crate) use secrets::copy;
+pub(crate) use setup::plugin as plugin_folder;
 
-use self::{runner::Runner, schedule::Plan};
-use crate::{args::Args, command::in_ci, runs};
+use self::{runner::StepRunner, schedule::StepPlan};
+use crate::{args::TaskArgs, command::in_ci, runs};
 
 #[derive(Default)]
-pub(crate) struct Options {
+pub(crate) struct TestOptions {
     /// Only what needs nothing but Rust, and of the tests only those that a change concerns.
     fast: bool,
     /// With `fast`: everything that needs nothing but Rust.
@@ -40,8 +41,8 @@ pub(crate) struct Options {
     lanes: Option<usize>,
 }
 
-impl Options {
-    pub(crate) fn parse(mut args: Args) -> anyhow::Result<Self> {
+impl TestOptions {
+    pub(crate) fn parse(mut args: TaskArgs) -> anyhow::Result<Self> {
         let options = Self {
             fast: args.flag("--fast"),
             all: args.flag("--all"),
@@ -71,34 +72,32 @@ impl Options {
     }
 }
 
-/// What a step may report besides failing.
-pub(crate) enum Outcome {
-    Passed,
-    /// Could not be run here; the text says what is missing.
-    NotRun(String),
+/// The context of an error that a step is not to blame for: it could not be run here.
+#[derive(Debug)]
+pub(crate) struct NotRun;
+
+impl std::fmt::Display for NotRun {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("it cannot be run here")
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum StepKind {
     Rust,
-    /// Needs nothing but Rust, and is not for every small change.
+    /// Needs only Rust, and takes too long for every small change.
     Thorough,
     External,
     /// Only by its name: it would build much a second time.
     Named,
 }
 
-/// The folder with the OpenCode plugin and what builds it.
-pub(crate) fn plugin_folder() -> anyhow::Result<PathBuf> {
-    setup::plugin()
-}
-
 /// The Node folder with the public peer installed, for the bench.
 pub(crate) fn peer_folder() -> anyhow::Result<PathBuf> {
-    setup::node()
+    setup::node_packages("node")
 }
 
-pub(crate) fn run(mut options: Options) -> anyhow::Result<()> {
+pub(crate) fn run(mut options: TestOptions) -> anyhow::Result<()> {
     let chosen = steps::chosen(&options);
     if options.list {
         for step in chosen {
@@ -122,12 +121,12 @@ pub(crate) fn run(mut options: Options) -> anyhow::Result<()> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let lanes = options.lanes.unwrap_or(cores + 1).max(1);
     secrets::forget();
-    rust::Built::forget();
+    rust::TestPrograms::forget();
     let is_whole = options.only.is_empty() && !options.fast;
     let ahead = is_whole.then(runner::ahead).transpose()?;
-    let runner = Runner::new(&options, lanes > 1 && chosen.len() > 1)?;
+    let runner = StepRunner::new(&options, lanes > 1 && chosen.len() > 1)?;
     let is_cold = !external::binary().exists();
-    let (rows, total) = runner.run(Plan::new(&chosen, lanes))?;
+    let (rows, total) = runner.run(StepPlan::new(&chosen, lanes))?;
     if is_whole {
         runs::record(is_cold, total)?;
     }
@@ -138,10 +137,10 @@ pub(crate) fn run(mut options: Options) -> anyhow::Result<()> {
 }
 
 /// The process of one step.
-pub(crate) fn step(mut args: Args) -> anyhow::Result<()> {
+pub(crate) fn step(mut args: TaskArgs) -> anyhow::Result<()> {
     let name = args.word().context("which step?")?;
     let step = steps::named(&name).with_context(|| format!("there is no step {name}"))?;
-    runner::step(step, &Options::parse(args)?)
+    runner::step(step, &TestOptions::parse(args)?)
 }
 
 /// The process that installs what later steps want.

@@ -7,7 +7,9 @@ use std::{
     process::Command,
 };
 
-use super::{Outcome, external::node_script, setup};
+use anyhow::Context as _;
+
+use super::{NotRun, external::node_script, setup};
 use crate::{
     budget,
     command::{cargo, run},
@@ -15,56 +17,39 @@ use crate::{
 };
 
 /// What people build from a clone, with exactly the packages of `cargo run --release`.
-pub(super) fn release_build() -> anyhow::Result<Outcome> {
-    run(cargo().args(["build", "--release", "--locked", "--package", "ibeam"]))?;
-    Ok(Outcome::Passed)
-}
-
-/// Its size, its memory when idle and its crates, against `docs/budget.toml`.
-pub(super) fn budget() -> anyhow::Result<Outcome> {
-    budget::check()?;
-    Ok(Outcome::Passed)
+pub(super) fn release_build() -> anyhow::Result<()> {
+    run(cargo().args(["build", "--release", "--locked", "--package", "ibeam"]))
 }
 
 /// Installed by npm and by dpkg, unpacked, and started.
-pub(super) fn packages() -> anyhow::Result<Outcome> {
-    if let Err(error) = setup::debian_packaging() {
-        return Ok(Outcome::NotRun(format!("{error:#}")));
-    }
-    let folder = match setup::clients() {
-        Ok(folder) => folder,
-        Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
-    };
-    let made = Made::anew()?;
-    run(&mut made.script("packages.test.mjs", folder))?;
-    Ok(Outcome::Passed)
+pub(super) fn packages() -> anyhow::Result<()> {
+    setup::debian_packaging().context(NotRun)?;
+    let folder = setup::node_packages("clients").context(NotRun)?;
+    let made = TestPackages::make()?;
+    run(&mut made.script("packages.test.mjs", folder))
 }
 
 /// From a clean machine to the first token: two commands, and nothing to type.
-pub(super) fn first_token() -> anyhow::Result<Outcome> {
-    let folder = match setup::clients() {
-        Ok(folder) => folder,
-        Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
-    };
-    let made = Made::here()?;
-    run(&mut made.script("first-token.test.mjs", folder))?;
-    Ok(Outcome::Passed)
+pub(super) fn first_token() -> anyhow::Result<()> {
+    let folder = setup::node_packages("clients").context(NotRun)?;
+    let made = TestPackages::made()?;
+    run(&mut made.script("first-token.test.mjs", folder))
 }
 
 /// The folders of packages.
-struct Made {
+struct TestPackages {
     packed: PathBuf,
     others: PathBuf,
 }
 
-impl Made {
-    fn places() -> Self {
+impl TestPackages {
+    fn folders() -> Self {
         let folder = crate::target().join("interop/packages");
         Self { packed: folder.join("packed"), others: folder.join("others") }
     }
 
-    fn anew() -> anyhow::Result<Self> {
-        let made = Self::places();
+    fn make() -> anyhow::Result<Self> {
+        let made = Self::folders();
         let folder = crate::target().join("interop/packages");
         if folder.exists() {
             fs::remove_dir_all(&folder)?;
@@ -75,12 +60,12 @@ impl Made {
     }
 
     /// Those that are there, when the program has not changed since.
-    fn here() -> anyhow::Result<Self> {
-        let made = Self::places();
+    fn made() -> anyhow::Result<Self> {
+        let made = Self::folders();
         let time = |path: &Path| path.metadata().and_then(|data| data.modified());
         match (time(&made.packed.join("SHA256SUMS")), time(&budget::program())) {
             (Ok(packed), Ok(built)) if packed > built => Ok(made),
-            _ => Self::anew(),
+            _ => Self::make(),
         }
     }
 

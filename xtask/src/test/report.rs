@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use anyhow::bail;
 
-pub(super) enum Verdict {
+pub(super) enum StepVerdict {
     Passed,
     Failed(String),
     NotRun(String),
 }
 
 /// One line of the table.
-pub(super) struct Row {
+pub(super) struct StepRow {
     pub(super) name: &'static str,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: StepVerdict,
     pub(super) took: Duration,
     /// Of the step and all processes that it waited for, in seconds.
     pub(super) cpu: Option<f64>,
@@ -21,7 +21,7 @@ pub(super) struct Row {
     pub(super) offset: Duration,
 }
 
-impl Verdict {
+impl StepVerdict {
     pub(super) fn word(&self) -> &'static str {
         match self {
             Self::Passed => "ok",
@@ -49,14 +49,14 @@ impl Verdict {
     }
 }
 
-impl Row {
-    pub(super) fn empty(name: &'static str, verdict: Verdict) -> Self {
+impl StepRow {
+    pub(super) fn empty(name: &'static str, verdict: StepVerdict) -> Self {
         Self { name, verdict, took: Duration::ZERO, cpu: None, offset: Duration::ZERO }
     }
 }
 
 /// Prints the table and fails if the run did. Under CI every step must have been run.
-pub(super) fn print(mut rows: Vec<Row>, total: Duration, ci: bool) -> anyhow::Result<()> {
+pub(super) fn print(mut rows: Vec<StepRow>, total: Duration, ci: bool) -> anyhow::Result<()> {
     rows.sort_by_key(|row| std::cmp::Reverse(row.took));
     print!("{}", table(&rows, total));
     for row in &rows {
@@ -80,7 +80,7 @@ pub(super) fn print(mut rows: Vec<Row>, total: Duration, ci: bool) -> anyhow::Re
     Ok(())
 }
 
-fn table(rows: &[Row], total: Duration) -> String {
+fn table(rows: &[StepRow], total: Duration) -> String {
     let line = |name: &str, result: &str, time: &str, cpu: &str, start: &str| {
         format!("{name:<24}{result:<10}{time:>10}{cpu:>10}{start:>10}\n")
     };

@@ -4,6 +4,7 @@
 //! All of them stay in our process group, so that Ctrl-C reaches them.
 
 use std::{
+    collections::BTreeMap,
     fs::{self, File},
     io::{self, Write as _},
     path::{Path, PathBuf},
@@ -16,33 +17,28 @@ use std::{
 use anyhow::Context as _;
 
 use super::{
-    Options, Outcome,
-    report::{Row, Verdict, seconds},
-    schedule::{Next, Plan},
-    steps::{Step, Weight},
+    NotRun, TestOptions,
+    report::{StepRow, StepVerdict, seconds},
+    schedule::{NextStep, StepPlan},
+    steps::{StepWeight, TestStep},
 };
 use crate::command::{command, works};
 
 /// How often a long run says what it waits for.
 const TICK: Duration = Duration::from_secs(30);
 
-pub(super) struct Runner<'a> {
-    options: &'a Options,
+pub(super) struct StepRunner<'a> {
+    options: &'a TestOptions,
     program: PathBuf,
     started: Instant,
     /// One step after the other shows its output as it comes.
     captured: bool,
     is_nice: bool,
-    rows: Vec<Row>,
+    rows: Vec<StepRow>,
 }
 
-struct Running {
-    step: &'static Step,
-    since: Instant,
-}
-
-impl<'a> Runner<'a> {
-    pub(super) fn new(options: &'a Options, captured: bool) -> anyhow::Result<Self> {
+impl<'a> StepRunner<'a> {
+    pub(super) fn new(options: &'a TestOptions, captured: bool) -> anyhow::Result<Self> {
         fs::create_dir_all(folder())?;
         Ok(Self {
             options,
@@ -54,28 +50,29 @@ impl<'a> Runner<'a> {
         })
     }
 
-    pub(super) fn run(mut self, mut plan: Plan) -> anyhow::Result<(Vec<Row>, Duration)> {
+    pub(super) fn run(mut self, mut plan: StepPlan) -> anyhow::Result<(Vec<StepRow>, Duration)> {
         let (send, ended) = mpsc::channel();
-        let mut running: Vec<Running> = Vec::new();
+        let mut running = BTreeMap::new();
         let mut last_tick = crate::now();
         loop {
             loop {
                 match plan.next() {
-                    Next::Start(step) => {
+                    NextStep::Start(step) => {
                         self.announce(step);
                         let mut child = self.start(step)?;
-                        running.push(Running { step, since: crate::now() });
+                        running.insert(step.name, crate::now());
                         let send = send.clone();
                         thread::spawn(move || {
                             let status = child.wait();
                             send.send((step, status)).ok();
                         });
                     }
-                    Next::Skip(step, why) => {
-                        let verdict = Verdict::NotRun(format!("it needs `{why}`, which failed"));
-                        self.rows.push(Row::empty(step.name, verdict));
+                    NextStep::Skip(step, why) => {
+                        let verdict =
+                            StepVerdict::NotRun(format!("it needs `{why}`, which failed"));
+                        self.rows.push(StepRow::empty(step.name, verdict));
                     }
-                    Next::Nothing => break,
+                    NextStep::Nothing => break,
                 }
             }
             if plan.is_finished() {
@@ -84,10 +81,9 @@ impl<'a> Runner<'a> {
             let left = TICK.saturating_sub(last_tick.elapsed());
             match ended.recv_timeout(left) {
                 Ok((step, status)) => {
-                    let at = running.iter().position(|one| one.step.name == step.name);
-                    let since = at.map(|at| running.remove(at).since).unwrap_or(self.started);
+                    let since = running.remove(step.name).unwrap_or(self.started);
                     let row = self.finish(step, since, &status);
-                    plan.done(step, matches!(row.verdict, Verdict::Passed));
+                    plan.done(step, matches!(row.verdict, StepVerdict::Passed));
                     self.rows.push(row);
                 }
                 Err(RecvTimeoutError::Timeout) => {
@@ -96,14 +92,14 @@ impl<'a> Runner<'a> {
                         self.tick(&running);
                     }
                 }
-                Err(RecvTimeoutError::Disconnected) => anyhow::bail!("no step answers any more"),
+                Err(RecvTimeoutError::Disconnected) => anyhow::bail!("the running steps were lost"),
             }
         }
     }
 
-    fn start(&self, step: &Step) -> anyhow::Result<Child> {
+    fn start(&self, step: &TestStep) -> anyhow::Result<Child> {
         fs::remove_file(result_file(step.name)).ok();
-        let mut command = if self.is_nice && step.weight == Weight::Busy {
+        let mut command = if self.is_nice && step.weight == StepWeight::Busy {
             let mut nice = command("nice");
             nice.args(["-n", "10"]).arg(&self.program);
             nice
@@ -117,7 +113,7 @@ impl<'a> Runner<'a> {
         command.spawn().with_context(|| format!("could not start the step {}", step.name))
     }
 
-    fn announce(&self, step: &Step) {
+    fn announce(&self, step: &TestStep) {
         if self.captured {
             println!("[{}] {} started", clock(self.started.elapsed()), step.name);
         } else {
@@ -125,28 +121,28 @@ impl<'a> Runner<'a> {
         }
     }
 
-    fn tick(&self, running: &[Running]) {
-        let each = running.iter();
-        let each =
-            each.map(|one| format!("{} {:.0} s", one.step.name, one.since.elapsed().as_secs_f64()));
-        let each: Vec<String> = each.collect();
+    fn tick(&self, running: &BTreeMap<&str, Instant>) {
+        let each: Vec<String> = running
+            .iter()
+            .map(|(name, since)| format!("{name} {:.0} s", since.elapsed().as_secs_f64()))
+            .collect();
         println!("[{}] running: {}", clock(self.started.elapsed()), each.join(", "));
     }
 
     /// Shows what a step printed, in one piece, and what came of it.
     fn finish(
         &self,
-        step: &Step,
+        step: &TestStep,
         since: Instant,
         status: &io::Result<std::process::ExitStatus>,
-    ) -> Row {
+    ) -> StepRow {
         let took = since.elapsed();
         let (verdict, cpu) = read_result(step.name).unwrap_or_else(|| {
             let how = match status {
                 Ok(status) => status.to_string(),
                 Err(error) => error.to_string(),
             };
-            (Verdict::Failed(format!("it ended without a result: {how}")), None)
+            (StepVerdict::Failed(format!("it ended without a result: {how}")), None)
         });
         if self.captured {
             println!("\n=== {} ===", step.name);
@@ -156,16 +152,16 @@ impl<'a> Runner<'a> {
         if self.captured {
             println!();
         }
-        Row { name: step.name, verdict, took, cpu, offset: since - self.started }
+        StepRow { name: step.name, verdict, took, cpu, offset: since - self.started }
     }
 }
 
 /// The process of one step: runs it and leaves its result for the one that started it.
-pub(super) fn step(step: &Step, options: &Options) -> anyhow::Result<()> {
+pub(super) fn step(step: &TestStep, options: &TestOptions) -> anyhow::Result<()> {
     let verdict = match (step.run)(options) {
-        Ok(Outcome::Passed) => Verdict::Passed,
-        Ok(Outcome::NotRun(why)) => Verdict::NotRun(why),
-        Err(error) => Verdict::Failed(format!("{error:#}")),
+        Ok(()) => StepVerdict::Passed,
+        Err(error) if error.is::<NotRun>() => StepVerdict::NotRun(format!("{error:#}")),
+        Err(error) => StepVerdict::Failed(format!("{error:#}")),
     };
     let cpu = crate::cpu::of_all().map(|seconds| seconds.to_string()).unwrap_or_default();
     let text = format!("{}\n{cpu}\n{}", verdict.word(), verdict.why());
@@ -173,11 +169,11 @@ pub(super) fn step(step: &Step, options: &Options) -> anyhow::Result<()> {
     fs::write(&path, text).with_context(|| path.display().to_string())
 }
 
-fn read_result(name: &str) -> Option<(Verdict, Option<f64>)> {
+fn read_result(name: &str) -> Option<(StepVerdict, Option<f64>)> {
     let text = fs::read_to_string(result_file(name)).ok()?;
     let (word, rest) = text.split_once('\n')?;
     let (cpu, why) = rest.split_once('\n')?;
-    Some((Verdict::parse(word, why)?, cpu.parse().ok()))
+    Some((StepVerdict::parse(word, why)?, cpu.parse().ok()))
 }
 
 /// Starts the installation of what later steps want, beside the first ones.

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 
-use super::{Options, Outcome, secrets};
+use super::{TestOptions, secrets};
 use crate::command::{cargo, run, works};
 
 /// The packages of the one build that all steps share. Cargo compiles a crate anew for each set
@@ -18,29 +18,12 @@ use crate::command::{cargo, run, works};
 /// objects and which library compresses.
 pub(super) const EVERYDAY: [&str; 4] = ["--workspace", "--exclude", "ibeam-interop", "--locked"];
 
-pub(super) fn fmt() -> anyhow::Result<Outcome> {
+pub(super) fn fmt() -> anyhow::Result<()> {
     run(cargo().args(["fmt", "--all", "--", "--check"]))?;
-    run(cargo().args(["fmt", "--manifest-path", "tools/codegen/Cargo.toml", "--", "--check"]))?;
-    Ok(Outcome::Passed)
+    run(cargo().args(["fmt", "--manifest-path", "tools/codegen/Cargo.toml", "--", "--check"]))
 }
 
-pub(super) fn codegen() -> anyhow::Result<Outcome> {
-    crate::codegen::verify()?;
-    Ok(Outcome::Passed)
-}
-
-/// Generates the code and compares it, which builds the generator.
-pub(super) fn codegen_full() -> anyhow::Result<Outcome> {
-    crate::codegen::generate(true)?;
-    Ok(Outcome::Passed)
-}
-
-pub(super) fn modules() -> anyhow::Result<Outcome> {
-    crate::modules::check()?;
-    Ok(Outcome::Passed)
-}
-
-pub(super) fn clippy(options: &Options) -> anyhow::Result<Outcome> {
+pub(super) fn clippy(options: &TestOptions) -> anyhow::Result<()> {
     let mut command = cargo();
     command.arg("clippy").arg("--all-targets");
     if options.fast {
@@ -48,20 +31,18 @@ pub(super) fn clippy(options: &Options) -> anyhow::Result<Outcome> {
     } else {
         command.args(["--workspace", "--locked"]);
     }
-    run(command.args(["--", "-D", "warnings"]))?;
-    Ok(Outcome::Passed)
+    run(command.args(["--", "-D", "warnings"]))
 }
 
 /// The server as a library without the simulator. Only checked: what it does is the same.
-pub(super) fn without_sim() -> anyhow::Result<Outcome> {
+pub(super) fn without_sim() -> anyhow::Result<()> {
     let chosen = ["--locked", "--package", "ibeam-server", "--no-default-features"];
-    run(cargo().arg("clippy").args(chosen).args(["--", "-D", "warnings"]))?;
-    Ok(Outcome::Passed)
+    run(cargo().arg("clippy").args(chosen).args(["--", "-D", "warnings"]))
 }
 
 /// Everything that later steps run: the tests, the examples, the program and the bench. The
 /// development profile: speed is the business of the bench.
-pub(super) fn build(options: &Options) -> anyhow::Result<Outcome> {
+pub(super) fn build(options: &TestOptions) -> anyhow::Result<()> {
     let mut command = cargo();
     command.arg("build").args(EVERYDAY).args(["--tests", "--bin", "ibeam"]);
     if !options.fast {
@@ -69,17 +50,16 @@ pub(super) fn build(options: &Options) -> anyhow::Result<Outcome> {
     }
     run(&mut command)?;
     if has_nextest() {
-        Built::write()?;
+        TestPrograms::write()?;
     }
-    Ok(Outcome::Passed)
+    Ok(())
 }
 
 /// All tests, with everything they print and leave behind recorded where that can be: the step
 /// `secrets` reads it.
-pub(super) fn tests(options: &Options) -> anyhow::Result<Outcome> {
+pub(super) fn tests(options: &TestOptions) -> anyhow::Result<()> {
     if !options.is_short() && secrets::unusable().is_none() {
-        secrets::suite()?;
-        return Ok(Outcome::Passed);
+        return secrets::suite();
     }
     let nextest = has_nextest();
     let mut command = test_command(nextest);
@@ -91,8 +71,7 @@ pub(super) fn tests(options: &Options) -> anyhow::Result<Outcome> {
         let each = options.packages.iter().map(|name| format!("package({name})"));
         command.args(["-E", &each.collect::<Vec<_>>().join(" + ")]);
     }
-    run(&mut command)?;
-    Ok(Outcome::Passed)
+    run(&mut command)
 }
 
 pub(super) fn has_nextest() -> bool {
@@ -111,21 +90,21 @@ pub(super) fn test_command(nextest: bool) -> Command {
     // have the machine for themselves (`.config/nextest.toml`).
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     command.arg(format!("--test-threads={}", 2 * cores));
-    match Built::of_this_run() {
+    match TestPrograms::of_this_run() {
         Some(built) => built.use_in(&mut command),
         None => drop(command.args(EVERYDAY)),
     }
     command
 }
 
-/// Where the step `build` says which test programs there are. With it nextest does not ask cargo,
-/// which would wait until no other step compiles.
-pub(super) struct Built {
+/// The files in which the step `build` lists the test programs. With them nextest does not ask
+/// cargo, which would wait until no other step compiles.
+pub(super) struct TestPrograms {
     binaries: PathBuf,
     metadata: PathBuf,
 }
 
-impl Built {
+impl TestPrograms {
     fn here() -> Self {
         let folder = crate::target().join("xtask");
         Self { binaries: folder.join("binaries.json"), metadata: folder.join("metadata.json") }
@@ -178,34 +157,21 @@ pub(super) fn ignored_tests(part: &str) -> anyhow::Result<()> {
     run(&mut command)
 }
 
-/// Random requests from their bytes to the backend's first message.
-pub(super) fn random_requests() -> anyhow::Result<Outcome> {
-    ignored_tests("random::many_random_requests")?;
-    Ok(Outcome::Passed)
-}
-
-pub(super) fn doc_tests() -> anyhow::Result<Outcome> {
-    run(cargo().args(["test", "--doc"]).args(EVERYDAY))?;
-    Ok(Outcome::Passed)
-}
-
-pub(super) fn deny() -> anyhow::Result<Outcome> {
-    crate::deny::check()?;
-    Ok(Outcome::Passed)
+pub(super) fn doc_tests() -> anyhow::Result<()> {
+    run(cargo().args(["test", "--doc"]).args(EVERYDAY))
 }
 
 /// Lock files hold versions and hashes, never the address of a registry: each
 /// user's own configuration decides that.
-pub(super) fn lockfiles() -> anyhow::Result<Outcome> {
+pub(super) fn lockfiles() -> anyhow::Result<()> {
     for folder in ["node", "clients", "login", "mcp", "mcp-host"] {
         let lock = crate::root().join("interop").join(folder).join("package-lock.json");
-        let text = fs::read_to_string(&lock).with_context(|| lock.display().to_string())?;
-        if text.contains("\"resolved\": \"http") {
+        if crate::read(&lock)?.contains("\"resolved\": \"http") {
             bail!(
                 "{} names a registry; write it with `omit-lockfile-registry-resolved`",
                 lock.display()
             );
         }
     }
-    Ok(Outcome::Passed)
+    Ok(())
 }

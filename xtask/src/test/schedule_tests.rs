@@ -4,20 +4,20 @@ use super::{
 };
 
 /// Everything that starts before something ends.
-fn starts(plan: &mut Plan) -> Vec<&'static str> {
+fn starts(plan: &mut StepPlan) -> Vec<&'static str> {
     let mut names = Vec::new();
-    while let Next::Start(step) | Next::Skip(step, _) = plan.next() {
+    while let NextStep::Start(step) | NextStep::Skip(step, _) = plan.next() {
         names.push(step.name);
     }
     names
 }
 
-fn plan(names: &[&str], lanes: usize) -> Plan {
+fn plan(names: &[&str], lanes: usize) -> StepPlan {
     let steps: Vec<_> = names.iter().map(|name| named(name).unwrap()).collect();
-    Plan::new(&steps, lanes)
+    StepPlan::new(&steps, lanes)
 }
 
-fn done(plan: &mut Plan, name: &str, passed: bool) {
+fn done(plan: &mut StepPlan, name: &str, passed: bool) {
     plan.done(named(name).unwrap(), passed);
 }
 
@@ -39,7 +39,7 @@ fn light_steps_run_beside_the_first_build() {
 }
 
 #[test]
-fn only_so_many_lanes_and_the_longest_first() {
+fn lanes_are_limited_and_the_longest_step_is_first() {
     let mut plan = plan(&["llm", "login", "opencode", "clippy", "codex"], 3);
     assert_eq!(starts(&mut plan), ["clippy", "opencode", "login"]);
     done(&mut plan, "login", true);
@@ -62,7 +62,7 @@ fn failed_build_skips_what_needs_it() {
     assert_eq!(starts(&mut plan), ["build"]);
     done(&mut plan, "build", false);
     let mut skipped = Vec::new();
-    while let Next::Skip(step, why) = plan.next() {
+    while let NextStep::Skip(step, why) = plan.next() {
         skipped.push((step.name, why));
     }
     skipped.sort_unstable();
@@ -85,10 +85,10 @@ fn one_lane_keeps_the_order() {
 }
 
 #[test]
-fn every_plan_comes_to_its_end() {
+fn every_plan_finishes() {
     for lanes in 1..6 {
         let steps: Vec<_> = STEPS.iter().collect();
-        let mut plan = Plan::new(&steps, lanes);
+        let mut plan = StepPlan::new(&steps, lanes);
         let mut running = Vec::new();
         while !plan.is_finished() {
             running.extend(starts(&mut plan));

@@ -42,32 +42,12 @@ fn alone(name: &str) -> anyhow::Result<File> {
     Ok(file)
 }
 
-/// The folder that holds our Node scripts next to their `node_modules`.
-pub(super) fn node() -> anyhow::Result<PathBuf> {
-    node_packages("node")
-}
-
-/// The same with the coding clients that npm has: 1.5 GB of them.
-pub(super) fn clients() -> anyhow::Result<PathBuf> {
-    node_packages("clients")
-}
-
-/// The same with what checks an MCP server.
-pub(super) fn mcp_host() -> anyhow::Result<PathBuf> {
-    node_packages("mcp-host")
-}
-
-/// The same with public MCP servers and the protocol's test of clients.
-pub(super) fn mcp() -> anyhow::Result<PathBuf> {
-    node_packages("mcp")
-}
-
 /// The plugins, with what builds them.
-pub(super) fn plugin() -> anyhow::Result<PathBuf> {
+pub(crate) fn plugin() -> anyhow::Result<PathBuf> {
     packages_of(&crate::root().join("plugin"), "plugin")
 }
 
-/// The same for signing in, with a terminal to do it in.
+/// The scripts for signing in, with a terminal to do it in.
 pub(super) fn login() -> anyhow::Result<PathBuf> {
     for (program, version) in [("tmux", "-V"), ("curl", "--version")] {
         if !works(program, &[version]) {
@@ -88,7 +68,10 @@ pub(super) fn chromium() -> anyhow::Result<PathBuf> {
     found().map(PathBuf::from).context("Chromium is installed, but does not start")
 }
 
-fn node_packages(name: &str) -> anyhow::Result<PathBuf> {
+/// A folder of `interop` with our Node scripts, next to their `node_modules`: `node` for SDKs, `clients`
+/// for the coding clients that npm has (1.5 GB), `mcp-host` for what checks an MCP server, `mcp` for
+/// public MCP servers and the protocol's test of clients.
+pub(super) fn node_packages(name: &str) -> anyhow::Result<PathBuf> {
     packages_of(&crate::root().join("interop").join(name), name)
 }
 
@@ -225,7 +208,7 @@ pub(super) fn debian_packaging() -> anyhow::Result<()> {
 pub(super) fn keychain() -> anyhow::Result<()> {
     let programs = ["dbus-daemon", "gnome-keyring-daemon", "secret-tool"];
     let packages = ["dbus-daemon", "gnome-keyring", "libsecret-tools"];
-    // The last has no `--version`; without an argument it tells its usage and fails.
+    // The last has no `--version`; without an argument it prints its usage and fails.
     let there = |program: &&str| works("sh", &["-c", &format!("command -v {program}")]);
     if !programs.iter().all(there) {
         debian(&packages).context("GNOME Keyring is not installed")?;

@@ -1,10 +1,8 @@
 //! The size limit: no file that people write is longer than 800 lines.
 
-use std::{fs, path::Path};
+use std::fs;
 
 use anyhow::{Context as _, bail};
-
-use super::Outcome;
 
 const LIMIT: usize = 800;
 const KINDS: [&str; 10] = ["rs", "md", "toml", "proto", "mjs", "js", "ts", "tsx", "py", "sh"];
@@ -12,37 +10,22 @@ const KINDS: [&str; 10] = ["rs", "md", "toml", "proto", "mjs", "js", "ts", "tsx"
 const SKIP: [&str; 8] =
     ["target", "node_modules", "generated", "assets", "snapshots", "dist", "__pycache__", ".git"];
 
-pub(super) fn check() -> anyhow::Result<Outcome> {
-    let mut seen = 0;
+pub(super) fn check() -> anyhow::Result<()> {
+    let mut files = crate::files_below(&crate::root(), |name| SKIP.contains(&name))?;
+    files.retain(|path| {
+        path.extension().is_some_and(|kind| KINDS.iter().any(|known| kind == *known))
+    });
     let mut long = Vec::new();
-    visit(&crate::root(), &mut |path, lines| {
-        seen += 1;
+    for path in &files {
+        let text = fs::read(path).with_context(|| path.display().to_string())?;
+        let lines = text.split(|byte| *byte == b'\n').count();
         if lines > LIMIT {
             long.push(format!("{} ({lines} lines)", path.display()));
         }
-    })?;
+    }
     if !long.is_empty() {
         bail!("longer than {LIMIT} lines: {}", long.join(", "));
     }
-    println!("  {seen} files, none longer than {LIMIT} lines");
-    Ok(Outcome::Passed)
-}
-
-fn visit(folder: &Path, found: &mut impl FnMut(&Path, usize)) -> anyhow::Result<()> {
-    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
-        let entry = entry?;
-        let path = entry.path();
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        if entry.file_type()?.is_dir() {
-            if !SKIP.contains(&name.as_ref()) {
-                visit(&path, found)?;
-            }
-        } else if path.extension().is_some_and(|kind| KINDS.iter().any(|known| kind == *known)) {
-            let text = fs::read(&path).with_context(|| path.display().to_string())?;
-            let lines = text.split(|byte| *byte == b'\n').count();
-            found(path.strip_prefix(crate::root()).unwrap_or(&path), lines);
-        }
-    }
+    println!("  {} files, none longer than {LIMIT} lines", files.len());
     Ok(())
 }

@@ -9,18 +9,18 @@
 //! <!-- en: Safety 1a2b3c4d -->
 //! ```
 //!
-//! A section whose English text has changed since is stale, and the check fails, until
-//! somebody has looked at it and runs the task with `--accept`. That writes the new hashes,
-//! and only where the two sections still have the same shape.
+//! A section whose English text has changed since is stale, and the check fails until a translator
+//! has updated it and runs the task with `--accept`. That writes the new hashes, and only where the
+//! two sections still have the same shape.
 
 mod page;
 mod section;
 
 use std::fs;
 
-use self::page::{Page, Report};
-use crate::args::Args;
 use anyhow::{Context as _, bail};
+
+use self::page::{PageComparison, TranslatedPage};
 
 /// English page, its translation.
 const PAGES: [(&str, &str); 5] = [
@@ -31,30 +31,20 @@ const PAGES: [(&str, &str); 5] = [
     ("docs/clients/opencode.md", "docs/zh-CN/clients/opencode.md"),
 ];
 
-pub(crate) struct Options {
-    /// The translations say what the English pages say now: write the hashes anew
-    accept: bool,
-}
-
-impl Options {
-    pub(crate) fn parse(mut args: Args) -> anyhow::Result<Self> {
-        let options = Self { accept: args.flag("--accept") };
-        args.finish()?;
-        Ok(options)
-    }
-}
-
-pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+/// `accept`: the translations match the English pages, so write the new hashes.
+pub(crate) fn compare_all(accept: bool) -> anyhow::Result<()> {
     let mut faults = Vec::new();
     for (english, translated) in PAGES {
         let report = compare(english, translated)?;
-        if options.accept && report.changes > 0 {
+        if accept && report.changes > 0 {
             let path = crate::root().join(translated);
             fs::write(&path, &report.accepted).with_context(|| path.display().to_string())?;
             println!("  {translated}: {} hashes written", report.changes);
         }
-        let left = if options.accept { report.shape } else { report.all() };
-        faults.extend(left.into_iter().map(|fault| format!("{translated}: {fault}")));
+        let stale = if accept { Vec::new() } else { report.stale };
+        faults.extend(
+            report.shape.into_iter().chain(stale).map(|fault| format!("{translated}: {fault}")),
+        );
     }
     if faults.is_empty() {
         println!("  {} translated pages are in step", PAGES.len());
@@ -64,18 +54,10 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     bail!("{} things to do:\n  {}\n{hint}", faults.len(), faults.join("\n  "))
 }
 
-/// For the step of `cargo xtask test`.
-pub(crate) fn check() -> anyhow::Result<()> {
-    run(&Options { accept: false })
-}
-
-fn compare(english: &str, translated: &str) -> anyhow::Result<Report> {
-    let read = |path: &str| {
-        let path = crate::root().join(path);
-        fs::read_to_string(&path).with_context(|| path.display().to_string())
-    };
+fn compare(english: &str, translated: &str) -> anyhow::Result<PageComparison> {
+    let read = |path: &str| crate::read(&crate::root().join(path));
     let (from, to) = (read(english)?, read(translated)?);
-    Ok(Page::new(&from).against(&Page::new(&to)))
+    Ok(TranslatedPage::new(&from).against(&TranslatedPage::new(&to)))
 }
 
 #[cfg(test)]

@@ -1,39 +1,39 @@
 //! A page as a list of sections, and two pages side by side.
 
-use super::section::{Mark, Section, mark};
+use super::section::{PageSection, SectionMark, mark};
 
-pub(super) struct Page<'a> {
-    sections: Vec<Section<'a>>,
+pub(super) struct TranslatedPage<'a> {
+    sections: Vec<PageSection<'a>>,
 }
 
 /// What comparing two pages gave.
 #[derive(Debug)]
-pub(super) struct Report {
+pub(super) struct PageComparison {
     /// Sections whose English text has changed since.
     pub(super) stale: Vec<String>,
-    /// What no new hash can mend.
+    /// What no new hash can fix.
     pub(super) shape: Vec<String>,
     /// The translation with the hashes of today, where the shape is right.
     pub(super) accepted: String,
     pub(super) changes: usize,
 }
 
-impl Report {
-    pub(super) fn all(self) -> Vec<String> {
-        self.shape.into_iter().chain(self.stale).collect()
-    }
-}
-
-impl<'a> Page<'a> {
+impl<'a> TranslatedPage<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        let first = Section { level: 0, title: "", lines: Vec::new() };
+        let first = PageSection { level: 0, title: "", lines: Vec::new() };
         let mut sections = vec![first];
         let mut in_code = false;
         for line in text.lines() {
             in_code ^= line.trim_start().starts_with("```");
             match heading(line).filter(|_| !in_code) {
-                Some((level, title)) => sections.push(Section { level, title, lines: Vec::new() }),
-                None => sections.extend_last(line),
+                Some((level, title)) => {
+                    sections.push(PageSection { level, title, lines: Vec::new() })
+                }
+                None => {
+                    if let Some(section) = sections.last_mut() {
+                        section.lines.push(line);
+                    }
+                }
             }
         }
         // A page begins with its title; what is before it would have no mark.
@@ -42,12 +42,16 @@ impl<'a> Page<'a> {
     }
 
     /// `self` is the English page.
-    pub(super) fn against(&self, translation: &Self) -> Report {
-        let mut report =
-            Report { stale: Vec::new(), shape: Vec::new(), accepted: String::new(), changes: 0 };
+    pub(super) fn against(&self, translation: &Self) -> PageComparison {
+        let mut report = PageComparison {
+            stale: Vec::new(),
+            shape: Vec::new(),
+            accepted: String::new(),
+            changes: 0,
+        };
         let (there, here) = (self.outline(), translation.outline());
         if there != here {
-            let named = |(place, section): (usize, &Section<'_>)| {
+            let named = |(place, section): (usize, &PageSection<'_>)| {
                 let name = section.mark().map_or(section.title, |mark| mark.title);
                 (self.sections.get(place)?.title != name).then(|| name.to_owned())
             };
@@ -68,7 +72,7 @@ impl<'a> Page<'a> {
             let hash = english.hash();
             let fresh = translated
                 .mark()
-                .is_some_and(|mark| mark == Mark { title: english.title, hash: &hash });
+                .is_some_and(|mark| mark == SectionMark { title: english.title, hash: &hash });
             if !fresh {
                 report.stale.push(format!("\"{}\" is of an older text", english.title));
             }
@@ -85,28 +89,28 @@ impl<'a> Page<'a> {
 }
 
 /// What is not the same in both, in words.
-fn differences(english: &Section<'_>, translated: &Section<'_>) -> Vec<String> {
+fn differences(english: &PageSection<'_>, translated: &PageSection<'_>) -> Vec<String> {
     let (there, here) = (english.shape(), translated.shape());
     let mut faults = Vec::new();
-    let mut tell = |what: &str, differs: bool, detail: String| {
+    let mut report = |what: &str, differs: bool, detail: String| {
         if differs {
             faults.push(format!("\"{}\": {what} differ ({detail})", english.title));
         }
     };
     let rows = format!("rows {:?}, English {:?}", here.tables, there.tables);
-    tell("tables", here.tables != there.tables, rows);
+    report("tables", here.tables != there.tables, rows);
     let items = format!("{}, English {}", here.items, there.items);
-    tell("list items", here.items != there.items, items);
+    report("list items", here.items != there.items, items);
     let links = format!("{}, English {}", here.links, there.links);
-    tell("links", here.links != there.links, links);
+    report("links", here.links != there.links, links);
     let first = there.code.iter().flatten().zip(here.code.iter().flatten()).find(|(a, b)| a != b);
     let line = first.map_or_else(|| "one has more".to_owned(), |(_, b)| format!("see `{b}`"));
-    tell("blocks of code", here.code != there.code, line);
+    report("blocks of code", here.code != there.code, line);
     faults
 }
 
 /// A section as it stands, or with another mark.
-fn write(text: &mut String, section: &Section<'_>, renewed: Option<(&str, &str)>) {
+fn write(text: &mut String, section: &PageSection<'_>, renewed: Option<(&str, &str)>) {
     let mut lines = Vec::new();
     if section.level > 0 {
         lines.push(format!("{} {}", "#".repeat(section.level), section.title));
@@ -130,16 +134,4 @@ fn heading(line: &str) -> Option<(usize, &str)> {
     let title = line.trim_start_matches('#');
     let level = line.len() - title.len();
     title.strip_prefix(' ').filter(|_| (1..=6).contains(&level)).map(|title| (level, title.trim()))
-}
-
-trait ExtendLast<'a> {
-    fn extend_last(&mut self, line: &'a str);
-}
-
-impl<'a> ExtendLast<'a> for Vec<Section<'a>> {
-    fn extend_last(&mut self, line: &'a str) {
-        if let Some(section) = self.last_mut() {
-            section.lines.push(line);
-        }
-    }
 }

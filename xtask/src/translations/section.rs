@@ -2,7 +2,7 @@
 
 /// A heading and the lines below it.
 #[derive(Debug, PartialEq)]
-pub(super) struct Section<'a> {
+pub(super) struct PageSection<'a> {
     /// 0 for what comes before the first heading.
     pub(super) level: usize,
     pub(super) title: &'a str,
@@ -12,7 +12,7 @@ pub(super) struct Section<'a> {
 
 /// What must be the same in both languages.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Shape {
+pub(super) struct SectionShape {
     /// Rows of each table, with its head.
     pub(super) tables: Vec<usize>,
     pub(super) items: usize,
@@ -23,19 +23,19 @@ pub(super) struct Shape {
 
 /// What a translated section says about where it comes from.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Mark<'a> {
+pub(super) struct SectionMark<'a> {
     pub(super) title: &'a str,
     pub(super) hash: &'a str,
 }
 
-impl<'a> Section<'a> {
+impl<'a> PageSection<'a> {
     /// The mark, which is the first line that is not empty.
-    pub(super) fn mark(&self) -> Option<Mark<'a>> {
+    pub(super) fn mark(&self) -> Option<SectionMark<'a>> {
         let first = self.lines.iter().find(|line| !line.trim().is_empty())?;
         mark(first)
     }
 
-    /// Of the words, so that lines may be filled anew.
+    /// Of the words, so that lines may be wrapped again.
     pub(super) fn hash(&self) -> String {
         const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
         const PRIME: u64 = 0x0100_0000_01b3;
@@ -50,8 +50,8 @@ impl<'a> Section<'a> {
         format!("{:08x}", (hash >> 32) ^ (hash & 0xffff_ffff))
     }
 
-    pub(super) fn shape(&self) -> Shape {
-        let mut shape = Shape::default();
+    pub(super) fn shape(&self) -> SectionShape {
+        let mut shape = SectionShape::default();
         let mut fence: Option<&str> = None;
         let mut in_table = false;
         for line in &self.lines {
@@ -82,10 +82,10 @@ impl<'a> Section<'a> {
     }
 }
 
-pub(super) fn mark(line: &str) -> Option<Mark<'_>> {
+pub(super) fn mark(line: &str) -> Option<SectionMark<'_>> {
     let inside = line.trim().strip_prefix("<!-- en: ")?.strip_suffix(" -->")?;
     let (title, hash) = inside.rsplit_once(' ')?;
-    Some(Mark { title, hash })
+    Some(SectionMark { title, hash })
 }
 
 fn is_item(text: &str) -> bool {

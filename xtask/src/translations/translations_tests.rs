@@ -2,7 +2,7 @@ use std::fs;
 
 use super::{
     PAGES,
-    page::{Page, Report},
+    page::{PageComparison, TranslatedPage},
 };
 
 const ENGLISH: &str = "\
@@ -30,8 +30,8 @@ fn translated(title: &str, one: &str) -> String {
     )
 }
 
-fn compare(english: &str, translation: &str) -> Report {
-    Page::new(english).against(&Page::new(translation))
+fn compare(english: &str, translation: &str) -> PageComparison {
+    TranslatedPage::new(english).against(&TranslatedPage::new(translation))
 }
 
 /// The translation with the right hashes.
@@ -63,7 +63,7 @@ fn a_change_of_words_makes_its_section_stale_and_no_other() {
 }
 
 #[test]
-fn filling_lines_anew_changes_nothing() {
+fn rewrapped_lines_are_not_a_change() {
     let filled = ENGLISH.replace("item with a", "item with\n  a");
     assert_eq!(compare(&filled, &current()).stale, Vec::<String>::new());
 }
@@ -96,14 +96,14 @@ fn a_missing_section_is_named() {
 }
 
 #[test]
-fn a_heading_inside_a_block_of_code_is_none() {
+fn heading_in_a_code_block_is_ignored() {
     let page = "# Title\n\n```sh\n# not a heading\n```\n";
     let report = compare(page, "# 标题\n\n```sh\n# 不是标题\n```\n");
     assert_eq!(report.shape, Vec::<String>::new());
     assert_eq!(report.changes, 1);
 }
 
-/// A page nobody compares would grow old unseen.
+/// A page that is not compared would become stale unnoticed.
 #[test]
 fn every_translated_page_is_compared() {
     let mut folders = vec![crate::root().join("docs/zh-CN")];

@@ -3,7 +3,6 @@
 
 pub(crate) mod canonical;
 pub mod connect;
-pub mod json_tail;
 pub mod jsonrpc;
 pub mod ndjson;
 pub mod pbwalk;

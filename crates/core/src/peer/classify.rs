@@ -26,6 +26,12 @@ pub enum Remedy {
     FreshConversation,
     /// The token is not taken (any more): another one may be.
     FreshToken,
+    /// The provider does not take this prompt: the history in another form may pass.
+    OtherForm,
+    /// The service wants a tool among the allowed ones.
+    AllowTool,
+    /// The model is served in its maximum mode only.
+    MaxMode,
 }
 
 /// The command that messages name, for the profile that is used when none is named.
@@ -79,21 +85,45 @@ pub(crate) fn connect_error(error: &ConnectError) -> PeerFailure {
         .or_else(|| kind.and_then(by_kind))
         .unwrap_or_else(|| by_connect_code(error.code, &words));
     let retryable = error.detail.as_ref().and_then(|detail| detail.retryable);
+    let provider = words.provider_status;
     let code = match code {
+        _ if words.names_region() => ErrorCode::RegionUnsupported,
+        _ if words.needs_review() => ErrorCode::PolicyDenied,
+        _ if kind == Some(Kind::ErrorRateLimitedChangeable) && words.is_about_plan() => {
+            ErrorCode::PlanRequired
+        }
+        ErrorCode::UpstreamError if provider == Some(400) => ErrorCode::InvalidValue,
         // A limit that waiting does not lift, such as that of a trial.
         ErrorCode::RateLimited if retryable == Some(false) => ErrorCode::InsufficientQuota,
         code => code,
     };
-    let lost = words.says(&["blob not found", "conversation data missing", "image not found"]);
+    let lost = words.says(&[
+        "blob not found",
+        "blobs missing",
+        "missing blobs",
+        "cannot be restored",
+        "conversation data missing",
+        "image not found",
+    ]);
+    let prompt = code == ErrorCode::InvalidValue
+        && (provider == Some(400) || error.code == Code::InvalidArgument);
     // Where it says what is used up, a fresh conversation changes nothing.
     let final_words = words.code().is_some_and(|code| !code.row().retryable);
     let stuck = error.code == Code::ResourceExhausted && error.detail.is_none() && !final_words;
     let passing = match code {
         ErrorCode::Unavailable | ErrorCode::Timeout => retryable != Some(false),
-        ErrorCode::UpstreamError | ErrorCode::UpstreamClosed => retryable == Some(true),
+        ErrorCode::UpstreamError | ErrorCode::UpstreamClosed => {
+            retryable == Some(true) || provider.is_some_and(|status| status >= 429)
+        }
         _ => false,
     };
-    let remedy = if lost || stuck {
+    let remedy = if words.says(&["not found in alltools"]) {
+        Remedy::AllowTool
+    } else if kind == Some(Kind::ErrorMaxModeRequired) {
+        Remedy::MaxMode
+    } else if prompt {
+        Remedy::OtherForm
+    } else if lost || stuck {
         Remedy::FreshConversation
     } else if code == ErrorCode::NotAuthenticated && kind.is_none_or(is_about_token) {
         Remedy::FreshToken
@@ -173,7 +203,7 @@ fn refused(status: u16, error: &ConnectError, retry_after: Option<Duration>) -> 
         failure.remedy = plain.remedy;
     }
     // A refused call never looked at the conversation: this one is a limit.
-    if error.code == Code::ResourceExhausted {
+    if error.code == Code::ResourceExhausted || failure.remedy == Remedy::OtherForm {
         failure.remedy = Remedy::None;
     }
     if status >= 500 && failure.remedy == Remedy::None && !failure.error.forbids_retry() {
@@ -212,6 +242,9 @@ fn by_status(status: u16, retry_after: Option<Duration>) -> PeerFailure {
 struct ErrorWords {
     public: String,
     lower: String,
+    /// What the model's provider answered.
+    provider_status: Option<u16>,
+    action_required: bool,
 }
 
 impl ErrorWords {
@@ -231,11 +264,33 @@ impl ErrorWords {
         };
         // The bare message may say more than the details do.
         let lower = format!("{public} {}", error.message).to_lowercase();
-        Self { public, lower }
+        let detail = error.detail.as_ref();
+        let status = detail.and_then(|detail| detail.additional_info.get("providerStatusCode"));
+        Self {
+            public,
+            lower,
+            provider_status: status.and_then(|status| status.parse().ok()),
+            action_required: detail.is_some_and(|detail| !detail.action_required.is_empty()),
+        }
     }
 
     fn says(&self, phrases: &[&str]) -> bool {
         phrases.iter().any(|phrase| self.lower.contains(phrase))
+    }
+
+    /// The team or the model is not served where the user is. A new sign-in changes nothing.
+    fn names_region(&self) -> bool {
+        self.says(&["region"]) && self.says(&["not available", "unavailable", "not supported"])
+    }
+
+    /// The request waits for a person at Cursor or at the user's team.
+    fn needs_review(&self) -> bool {
+        self.action_required || self.says(&["content_policy", "policy review"])
+    }
+
+    /// Named models are not part of a free plan; that is no matter of waiting.
+    fn is_about_plan(&self) -> bool {
+        self.says(&["free plan", "free users", "free tier"]) && self.says(&["auto"])
     }
 
     /// A 429 or a generic error is often something else, as Cursor's words show.

@@ -42,6 +42,9 @@ fn again(failure: &PeerFailure) -> &'static str {
         Remedy::Resume => "resume",
         Remedy::FreshConversation => "conversation",
         Remedy::FreshToken => "token",
+        Remedy::OtherForm => "form",
+        Remedy::AllowTool => "tools",
+        Remedy::MaxMode => "max",
     }
 }
 

@@ -23,6 +23,7 @@ pub use self::{
     drift::DriftReport,
     link::LinkError,
 };
+use crate::error::TurnError;
 use crate::model::{FinishReason, Millis, Part, ToolCall, ToolResult, TurnRequest, Usage};
 
 /// One protocol that turns are run over. It lives as long as the turn, over all its links.
@@ -40,6 +41,10 @@ pub trait Peer: fmt::Debug + Send + Sized + 'static {
     type In: InMessage;
     /// What the backend needs to recognise the result of a call.
     type Call: fmt::Debug + Send;
+
+    /// How long the backend may be silent about calls that it said would come, while others
+    /// are there. Then the client gets those.
+    const CALL_PATIENCE: Duration = Duration::from_secs(10);
 
     fn new(request: &TurnRequest, plan: Self::Plan) -> Self;
 
@@ -99,6 +104,11 @@ pub trait Peer: fmt::Debug + Send + Sized + 'static {
     /// Whether the whole conversation can be sent again.
     fn can_rebuild(&self) -> bool {
         true
+    }
+    /// Changes what can be changed about the request so that it may work, and gives whether
+    /// anything was: then another run is worth it. Each change is made at most once.
+    fn adapt(&mut self, _remedy: Remedy, _error: &TurnError) -> bool {
+        false
     }
     /// The next link sends the whole conversation, under this id if there is one.
     fn rebuild(&mut self, conversation_id: Option<String>, turn: &TurnView<'_>);
@@ -204,8 +214,6 @@ pub struct TurnView<'a> {
     pub has_answer: bool,
     /// There are calls that the client has yet to see or to answer.
     pub has_calls: bool,
-    /// The client has a part of a call whose rest is yet to come.
-    pub has_announced: bool,
 }
 
 /// What a peer has for its turn.
@@ -232,10 +240,10 @@ pub enum PeerEvent<C> {
     ContextTokens(u64),
     /// The numbers of the whole run.
     RunTokens(RunTokens),
-    /// A call grows: its name, and its arguments so far.
-    CallAnnounced(Box<AnnouncedCall>),
-    /// A call will come; nothing else is known of it.
+    /// One more call will come; nothing else is known of it.
     CallExpected,
+    /// So many more calls will come before the backend waits for results.
+    CallsAhead(usize),
     /// The backend waits for the result of this call.
     Call(Box<PeerCall<C>>),
     /// The backend no longer wants the call with this key.
@@ -243,8 +251,6 @@ pub enum PeerEvent<C> {
     /// The backend gave up waiting for the call with this key. If the client has it, its
     /// result can only be sent in a new run.
     CallLost(u64),
-    /// The call with this id is over for the backend.
-    CallCompleted(String),
     /// No more calls come before the results of those that are there.
     BatchComplete,
     /// Something the backend asked for was refused.
@@ -255,22 +261,11 @@ pub enum PeerEvent<C> {
     Failed(Box<PeerFailure>),
 }
 
-#[derive(Debug)]
-pub struct AnnouncedCall {
-    /// The backend's id for it.
-    pub wire_id: String,
-    pub name: String,
-    /// All of the arguments so far; often empty.
-    pub arguments: String,
-}
-
 /// A call that the backend waits for.
 #[derive(Debug)]
 pub struct PeerCall<C> {
     /// Names the call in [`PeerEvent::CallWithdrawn`] and [`PeerEvent::CallLost`].
     pub key: u64,
-    /// The backend's id for it, if it was announced under one.
-    pub wire_id: String,
     /// The client's name for its tool.
     pub name: String,
     /// JSON text.

@@ -45,7 +45,6 @@ impl InMessage for Said {
 pub(crate) fn call(key: u64, name: &str, arguments: &str) -> PeerEvent<u64> {
     PeerEvent::Call(Box::new(PeerCall {
         key,
-        wire_id: String::new(),
         name: name.to_owned(),
         arguments: arguments.to_owned(),
         is_client_tool: true,

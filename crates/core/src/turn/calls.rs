@@ -13,8 +13,8 @@ pub(super) struct Calls<C> {
     pub(super) one_by_one: bool,
     /// When the newest call was handed out, while its siblings may still come.
     pub(super) batch: Option<Millis>,
-    /// Calls of this run that the backend said it would make, and calls that it made. Either
-    /// may be first.
+    /// Calls of this run that the backend said it would make, and calls that it made or that
+    /// were refused. Either may be first.
     expected: usize,
     made: usize,
 }
@@ -24,15 +24,11 @@ pub(super) struct Calls<C> {
 pub(super) struct Call<C> {
     pub(super) id: CallId,
     pub(super) name: String,
-    /// The backend's id for it.
-    pub(super) wire_id: String,
     pub(super) stage: CallStage<C>,
 }
 
 #[derive(Debug)]
 pub(super) enum CallStage<C> {
-    /// The client has seen the name and this much of the arguments.
-    Announced { streamed: String },
     /// The client does not have it yet: others come first.
     Held(AskedCall<C>),
     /// With the client.
@@ -56,13 +52,18 @@ impl<C> Call<C> {
         matches!(self.stage, CallStage::Out(_) | CallStage::Lost { .. })
     }
 
-    pub(super) fn is_announced(&self) -> bool {
-        matches!(self.stage, CallStage::Announced { .. })
+    /// The client gets all of it.
+    pub(super) fn hand_out(&mut self) {
+        let given = CallStage::Lost { arguments: String::new() };
+        self.stage = match std::mem::replace(&mut self.stage, given) {
+            CallStage::Held(asked) => CallStage::Out(asked),
+            other => other,
+        };
     }
 
     pub(super) fn asked(&self) -> Option<&AskedCall<C>> {
         match &self.stage {
-            CallStage::Announced { .. } | CallStage::Lost { .. } => None,
+            CallStage::Lost { .. } => None,
             CallStage::Held(asked) | CallStage::Out(asked) => Some(asked),
         }
     }
@@ -75,7 +76,6 @@ impl<C> Call<C> {
 
     fn arguments(&self) -> &str {
         match &self.stage {
-            CallStage::Announced { .. } => "",
             CallStage::Held(asked) | CallStage::Out(asked) => &asked.arguments,
             CallStage::Lost { arguments } => arguments,
         }
@@ -115,10 +115,6 @@ impl<C> Calls<C> {
         self.list.is_empty()
     }
 
-    pub(super) fn has_announced(&self) -> bool {
-        self.list.iter().any(Call::is_announced)
-    }
-
     pub(super) fn awaits(&self, call_id: &str) -> bool {
         self.list.iter().any(|call| call.is_out() && call.id.as_str() == call_id)
     }
@@ -142,6 +138,18 @@ impl<C> Calls<C> {
     /// The backend will make one more call.
     pub(super) fn expect(&mut self) {
         self.expected += 1;
+    }
+
+    /// The backend will make so many more calls.
+    pub(super) fn expect_just(&mut self, ahead: usize) {
+        self.expected = self.made + ahead;
+    }
+
+    /// Something happened that the batch waits for.
+    pub(super) fn extend_batch(&mut self, now: Millis) {
+        if let Some(newest) = &mut self.batch {
+            *newest = now;
+        }
     }
 
     /// The backend made a call.

@@ -40,7 +40,7 @@ impl<P: Peer> Turn<P> {
         match self.state {
             TurnState::Backoff { until } if now >= until => self.open(false),
             TurnState::Streaming if self.batch_until().is_some_and(|at| now >= at) => {
-                self.flush_batch(now);
+                self.flush_batch();
             }
             TurnState::Streaming | TurnState::AwaitingTools => {
                 let view = view(self.state, &self.answer, &self.calls, self.request.as_deref());

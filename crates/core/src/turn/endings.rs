@@ -13,9 +13,6 @@ impl<P: Peer> Turn<P> {
         if self.state == TurnState::AwaitingTools {
             // Without the results: they will be sent in a new run.
             self.end(LinkRelease::Finished);
-        } else if self.calls.has_announced() {
-            let text = "Cursor announced a tool call but ended the turn without making it.";
-            self.fail(TurnError::new(ErrorCode::UpstreamError, text));
         } else if self.answer.has_calls() {
             self.finish(FinishReason::ToolCalls);
         } else if self.peer.resumes() && self.answer.visible() == self.visible_before {
@@ -37,7 +34,7 @@ impl<P: Peer> Turn<P> {
     pub(super) fn on_failed(&mut self, failure: PeerFailure, now: Millis) {
         if self.state == TurnState::AwaitingTools {
             self.hang_up();
-        } else if self.answer.has_calls() && !self.calls.has_announced() {
+        } else if self.answer.has_calls() {
             self.answer.finish(FinishReason::ToolCalls);
             self.hang_up();
         } else {

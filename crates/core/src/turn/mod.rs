@@ -269,13 +269,18 @@ impl<P: Peer> Turn<P> {
             PeerEvent::OutputTokens(tokens) => self.answer.output_tokens(tokens),
             PeerEvent::ContextTokens(used) => self.answer.context_tokens(used),
             PeerEvent::RunTokens(tokens) => self.answer.run_ended(tokens),
-            PeerEvent::CallAnnounced(call) => self.on_announced(*call),
-            PeerEvent::CallExpected => self.calls.expect(),
+            PeerEvent::CallExpected => {
+                self.calls.expect();
+                self.calls.extend_batch(now);
+            }
+            PeerEvent::CallsAhead(count) => {
+                self.calls.expect_just(count);
+                self.calls.extend_batch(now);
+            }
             PeerEvent::Call(call) => self.on_call(*call, now),
             PeerEvent::CallWithdrawn(key) => self.on_withdrawn(key),
             PeerEvent::CallLost(key) => self.calls.lose(key),
-            PeerEvent::CallCompleted(wire_id) => self.on_completed(&wire_id),
-            PeerEvent::BatchComplete => self.flush_batch(now),
+            PeerEvent::BatchComplete => self.flush_batch(),
             PeerEvent::Refused => self.on_refused(),
             PeerEvent::Ended(reason) => self.on_ended(reason, now),
             PeerEvent::Failed(failure) => self.on_failed(*failure, now),
@@ -319,6 +324,5 @@ fn view<'a, C>(
         text: answer.words(),
         has_answer: answer.has_answer(),
         has_calls: !calls.is_empty(),
-        has_announced: calls.has_announced(),
     }
 }

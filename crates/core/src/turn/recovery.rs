@@ -71,12 +71,7 @@ impl<P: Peer> Turn<P> {
             self.leave(LinkRelease::Replaced);
             self.open(true);
             return;
-        } else if remedy == Remedy::FreshConversation
-            && unseen
-            && !self.tried.renewed
-            && self.peer.can_rebuild()
-        {
-            self.tried.renewed = true;
+        } else if unseen && self.peer.can_rebuild() && self.may_renew(remedy, &error) {
             let id = self.draws.uuid();
             self.rebuild(Some(id));
             return;
@@ -106,6 +101,16 @@ impl<P: Peer> Turn<P> {
             return;
         }
         self.fail(error);
+    }
+
+    /// Whether a run under another conversation id, or with another request, may help.
+    fn may_renew(&mut self, remedy: Remedy, error: &TurnError) -> bool {
+        if self.peer.adapt(remedy, error) {
+            return true;
+        }
+        let renews = remedy == Remedy::FreshConversation && !self.tried.renewed;
+        self.tried.renewed |= renews;
+        renews
     }
 
     /// How many retries the present leg may take; those that it took count.

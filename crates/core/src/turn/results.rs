@@ -90,7 +90,7 @@ impl<P: Peer> Turn<P> {
         }
         let mut at = 0;
         while at < self.calls.list.len() && !self.answer.ended() {
-            self.begin_call(at, now);
+            self.hand_out(at, now);
             at += 1;
             if self.calls.one_by_one {
                 break;

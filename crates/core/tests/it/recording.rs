@@ -12,7 +12,9 @@ use ibeam_core::{
     },
     models::Family,
     models::ModelPick,
-    peer::agent::{AgentPeer, BlobLimits, Environment, Permissions, Plan, Surroundings},
+    peer::agent::{
+        AgentPeer, BlobLimits, Environment, HistorySetting, Permissions, Plan, Surroundings,
+    },
     turn::{Settings, Turn},
 };
 use ibeam_proto::agent::{
@@ -119,6 +121,8 @@ impl Recording {
             limits: BlobLimits::default(),
             inline_context: false,
             kept: None,
+            history: HistorySetting::default(),
+            memory: Arc::default(),
         };
         let mut now = Millis(0);
         let session = SessionId::from_random([0xab; 16]);

@@ -234,9 +234,9 @@ fn verdict(report: &AuditReport) -> String {
     let (red, cyan, end) = (STYLES.get_error(), STYLES.get_literal(), styling::Reset);
     let mut lines: Vec<String> =
         report.notes.iter().map(|note| format!("{cyan}note{end}: {note}")).collect();
-    for AuditProblem { what, mend } in &report.problems {
+    for AuditProblem { what, fix } in &report.problems {
         lines.push(format!("{red}problem: {what}{end}"));
-        lines.extend(mend.iter().map(|mend| format!("  fix: {cyan}{mend}{end}")));
+        lines.extend(fix.iter().map(|fix| format!("  fix: {cyan}{fix}{end}")));
     }
     lines.push(match report.problems.len() {
         0 => "No problems found.".to_owned(),

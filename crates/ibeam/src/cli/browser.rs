@@ -10,7 +10,7 @@ use ibeam_server::{auth::KEY_VARIABLE, config::Key};
 
 /// Opens the link where the user is. Whether a program took it.
 pub(super) fn open(url: &str) -> bool {
-    // Who names a browser means it, over ssh, too: editors bring links home that way.
+    // A browser that is named is used over ssh, too: editors open links on the user's machine that way.
     let named = std::env::var_os("BROWSER").unwrap_or_default();
     let named = std::env::split_paths(&named).any(|program| {
         let program = program.to_string_lossy();
@@ -34,7 +34,7 @@ fn launch(mut command: Command) -> bool {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     let Ok(mut browser) = command.spawn() else { return false };
-    // It may stay open for days. Somebody has to take note of its end, and nobody need wait.
+    // It may stay open for days. Its end has to be awaited, but not here.
     let end = std::thread::Builder::new().name("browser".to_owned());
     let _ = end.spawn(move || browser.wait());
     true
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_variables_with_secrets_are_known() {
+    fn variables_with_secrets_are_known() {
         let names: Vec<OsString> = secrets().collect();
         for name in [
             "CURSOR_ACCESS_TOKEN",

@@ -8,7 +8,7 @@ fn parse(line: &str) -> Result<Cli, clap::Error> {
 }
 
 #[test]
-fn the_definition_is_sound() {
+fn command_definition_is_valid() {
     Cli::command().debug_assert();
 }
 
@@ -84,7 +84,7 @@ fn flags_reach_the_settings() {
 
 /// A service is started with the options that it was installed with.
 #[test]
-fn options_are_written_as_they_were_given() {
+fn options_are_passed_on_unchanged() {
     #[derive(Debug, Parser)]
     struct All {
         #[command(flatten)]
@@ -116,7 +116,7 @@ fn options_are_written_as_they_were_given() {
 }
 
 #[test]
-fn without_an_account_the_way_out_is_named() {
+fn missing_sign_in_suggests_commands() {
     let home = std::path::Path::new("/nowhere");
     let here = Here::with(ibeam_server::config::Env::new(), home, "work".parse().unwrap());
     let hints = not_signed_in(&here, &[]).hints.concat();
@@ -135,7 +135,7 @@ fn help_shows_examples_and_no_jargon() {
 }
 
 #[test]
-fn a_cause_is_told_once() {
+fn cause_is_printed_once() {
     let toml = "[[rule]]\nwhen = 3";
     let error = anyhow::Error::new(ibeam_sim::Scenario::from_toml(toml).unwrap_err());
     let text = net::chain(error.context("cannot use the scenario").as_ref());

@@ -1,4 +1,4 @@
-//! Commands that documents tell people to type must be commands.
+//! Commands in documents must exist.
 
 use std::{
     fs,
@@ -77,7 +77,7 @@ fn filled(command: &str) -> String {
 }
 
 #[test]
-fn every_command_in_the_documents_is_one() {
+fn every_command_in_the_documents_parses() {
     let mut seen = 0;
     let mut wrong = Vec::new();
     for page in pages() {
@@ -115,7 +115,7 @@ fn every_command_in_the_documents_is_one() {
 }
 
 #[test]
-fn commands_are_found_as_a_shell_would() {
+fn commands_are_split_like_in_a_shell() {
     let text = "Run `ibeam login`.\n```sh\nibeam serve --port 1 \\\n  --sim   # words\nls\n```\n\
                 ```json\nibeam nothing\n```\n";
     let (whole, named) = commands(text);

@@ -111,11 +111,8 @@ impl Doctor {
         let config = &seen.loaded.config;
         let screen = Screen::new();
         if !self.offline && !matches!(config.backend, Backend::Sim { .. }) && !self.json {
-            say(&format!(
-                "Sends two short requests to `{}`, which count towards your \
-                          plan.",
-                self.model
-            ));
+            let model = &self.model;
+            say(&format!("Sends two short requests to `{model}`, which count towards your plan."));
         }
         let progress = |check: Check| screen.show(check);
         let subject = DoctorSubject {
@@ -192,14 +189,14 @@ fn account(report: &DoctorReport) -> Option<String> {
 
 /// Whether Cursor's CLI would answer although no backend was chosen, as for `ibeam serve`.
 fn answered_by_cli(config: &Config) -> bool {
-    let nobody = config.backend == Backend::Cursor
+    let signed_out = config.backend == Backend::Cursor
         && config.named_backend.is_none()
         && config.access_token.is_none()
         && Here::of(config)
             .ok()
             .and_then(|here| here.discover().ok())
             .is_some_and(|discovery| discovery.found.is_none());
-    nobody && children::instead(config).is_some()
+    signed_out && children::instead(config).is_some()
 }
 
 /// Shows the running check on a terminal.
@@ -238,9 +235,9 @@ fn page(report: &DoctorReport) -> String {
     let mut out: Vec<String> = Vec::new();
     for line in &report.checks {
         out.push(row(line, width));
-        if let Some(mend) = &line.mend {
+        if let Some(fix) = &line.fix {
             let cyan = STYLES.get_literal();
-            out.push(format!("     {:width$}  fix: {cyan}{mend}{cyan:#}", ""));
+            out.push(format!("     {:width$}  fix: {cyan}{fix}{cyan:#}", ""));
         }
     }
     out.push(String::new());

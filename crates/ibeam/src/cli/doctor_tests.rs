@@ -6,9 +6,9 @@ fn line(
     state: CheckState,
     code: Option<Code>,
     what: &str,
-    mend: Option<&str>,
+    fix: Option<&str>,
 ) -> CheckLine {
-    CheckLine { check, state, code, what: what.to_owned(), mend: mend.map(str::to_owned) }
+    CheckLine { check, state, code, what: what.to_owned(), fix: fix.map(str::to_owned) }
 }
 
 fn report(checks: Vec<CheckLine>) -> DoctorReport {
@@ -50,7 +50,7 @@ fn sick() -> DoctorReport {
 }
 
 #[test]
-fn the_page_has_a_line_for_each_check_and_its_command() {
+fn page_has_a_line_and_a_fix_for_each_check() {
     let text = anstream::adapter::strip_str(&page(&sick())).to_string();
     insta::assert_snapshot!(text, @r"
     ok   settings  no file
@@ -65,7 +65,7 @@ fn the_page_has_a_line_for_each_check_and_its_command() {
 }
 
 #[test]
-fn red_is_red_and_green_is_green() {
+fn lines_are_coloured_by_their_state() {
     let text = page(&sick());
     assert!(text.contains("\u{1b}[1m\u{1b}[31mFAIL network"), "{text:?}");
     assert!(text.contains("\u{1b}[1m\u{1b}[32mok  \u{1b}[0m settings"), "{text:?}");
@@ -73,7 +73,7 @@ fn red_is_red_and_green_is_green() {
 }
 
 #[test]
-fn the_last_line_sums_it_up() {
+fn last_line_is_the_verdict() {
     let last = |report: &DoctorReport| page(report).lines().last().unwrap().to_owned();
     let well = line(Check::Settings, CheckState::Ok, None, "x", None);
     assert_eq!(last(&report(vec![well.clone()])), "No problems found. Sent 2 requests to auto.");
@@ -87,7 +87,7 @@ fn the_last_line_sums_it_up() {
 }
 
 #[test]
-fn the_json_is_an_interface() {
+fn json_fields_are_stable() {
     let text = serde_json::to_string_pretty(&report(vec![sick().checks[2].clone()])).unwrap();
     insta::assert_snapshot!(text, @r#"
     {

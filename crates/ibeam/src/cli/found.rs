@@ -7,10 +7,14 @@ pub(super) fn lines(sim: bool) -> Vec<String> {
     let Some(machine) = UserMachine::here() else { return Vec::new() };
     let engine = SetupEngine::here();
     let is_set_up = |client: &ClientSpec| engine.as_ref().is_some_and(|it| it.is_set_up(client));
-    told(&machine, is_set_up, sim)
+    client_lines(&machine, is_set_up, sim)
 }
 
-fn told(machine: &UserMachine, is_set_up: impl Fn(&ClientSpec) -> bool, sim: bool) -> Vec<String> {
+fn client_lines(
+    machine: &UserMachine,
+    is_set_up: impl Fn(&ClientSpec) -> bool,
+    sim: bool,
+) -> Vec<String> {
     let found: Vec<&ClientSpec> =
         CLIENTS.iter().copied().filter(|client| client.is_found(machine)).collect();
     let width = found.iter().map(|client| client.title.len()).max().unwrap_or_default();
@@ -42,14 +46,14 @@ mod tests {
     use crate::clients::System;
 
     #[test]
-    fn each_client_that_is_here_has_a_line() {
+    fn each_installed_client_has_a_line() {
         let machine = UserMachine::made_up(
             System::Linux,
             &[("PATH", "/usr/bin")],
             &[("/home/me/.codex/config.toml", "")],
             &["/usr/bin/claude"],
         );
-        let lines = told(&machine, |client| client.name == "codex", true);
+        let lines = client_lines(&machine, |client| client.name == "codex", true);
         let [head, claude, codex] = lines.as_slice() else { panic!("{lines:?}") };
         assert!(head.contains("Clients"), "{head}");
         assert!(claude.contains("Claude Code"), "{claude}");
@@ -57,6 +61,6 @@ mod tests {
         assert!(codex.contains("Codex        is set up; `ibeam undo codex`"), "{codex}");
         assert!(lines.iter().all(|line| line.chars().count() <= 80), "{lines:?}");
         let empty = UserMachine::made_up(System::Linux, &[("PATH", "/usr/bin")], &[], &[]);
-        assert_eq!(told(&empty, |_| false, false), Vec::<String>::new());
+        assert_eq!(client_lines(&empty, |_| false, false), Vec::<String>::new());
     }
 }

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use secrecy::ExposeSecret as _;
 use serde::Serialize;
 
-use super::{Global, Refusal, UpstreamOptions, models::align, print, say};
+use super::{Global, Refusal, UpstreamOptions, models::align, print, print_json, say};
 use ibeam_server::{
     clock,
     config::RawConfig,
@@ -85,7 +85,7 @@ impl KeysCommand {
             KeysAction::List { json } => {
                 let keys = file.list().map_err(|error| refused(&error))?;
                 if *json {
-                    return print(&serde_json::to_string_pretty(&keys)?);
+                    return print_json(&keys);
                 }
                 if keys.is_empty() {
                     say("There are no keys; `ibeam keys add NAME` creates one.");

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::{Global, Refusal, UpstreamOptions, block_on, models::align, print, say};
+use super::{Global, Refusal, UpstreamOptions, block_on, models::align, print, print_json, say};
 use ibeam_server::{
     config::{Config, RawConfig},
     mcp::{
@@ -21,7 +21,7 @@ use ibeam_server::{
 
 /// For children to end.
 const GOODBYE: Duration = Duration::from_secs(6);
-/// Who waits longer wants to know for what.
+/// After this long, the user sees what is waited for.
 const QUIET: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Args)]
@@ -111,12 +111,6 @@ struct ServerRow {
     source: String,
     tools: usize,
     offered: usize,
-}
-
-#[derive(Serialize)]
-struct CallRow {
-    is_error: bool,
-    text: String,
 }
 
 impl McpCommand {
@@ -353,7 +347,7 @@ fn tools(tools: &[ListedTool], json: bool) -> anyhow::Result<String> {
 fn called(output: &Output, json: bool) -> anyhow::Result<ExitCode> {
     let (is_error, text) = (output.is_error, output.text());
     if json {
-        print(&serde_json::to_string_pretty(&CallRow { is_error, text })?)?;
+        print_json(&serde_json::json!({ "is_error": is_error, "text": text }))?;
     } else {
         print(&text)?;
     }

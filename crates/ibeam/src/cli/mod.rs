@@ -1,12 +1,13 @@
 //! The command line. One file per command; here is what they share.
 //!
-//! Data goes to stdout, words to stderr.
+//! Data goes to stdout, messages to stderr.
 
 mod audit;
 mod browser;
 mod children;
 mod completions;
 mod config;
+mod consent;
 mod doctor;
 mod found;
 mod keys;
@@ -37,6 +38,7 @@ use std::{
     io::{self, Write as _},
     pin::Pin,
     process::ExitCode,
+    time::Duration,
 };
 
 use clap::{Parser, Subcommand, builder::styling};
@@ -45,6 +47,8 @@ use ibeam_core::{
     error::{ErrorCode, TurnError},
     redact,
 };
+
+use serde::Serialize;
 
 use self::options::{Global, Listening, Loaded, UpstreamOptions};
 use crate::{
@@ -196,6 +200,15 @@ impl Refusal {
         refusal
     }
 
+    /// The error of a command that cannot use its settings.
+    fn invalid(problems: &[Problem]) -> Self {
+        let line = match problems.len() {
+            1 => "1 setting is invalid".to_owned(),
+            n => format!("{n} settings are invalid"),
+        };
+        Self::settings(&line, problems).hint("`ibeam config show` prints every setting")
+    }
+
     fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
@@ -248,12 +261,19 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 }
 
 /// Runs a command's asynchronous part to its end.
+/// How long a thread for blocking work waits for more. Work goes to the thread that has waited
+/// longest, so with a longer time all threads of a burst would stay, each with memory of its own.
+const IDLE_THREAD: Duration = Duration::from_millis(50);
+
 fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     // One type of future, so that the runtime's loop is not compiled for each command.
     let future: Pin<Box<dyn Future<Output = anyhow::Result<T>> + '_>> = Box::pin(future);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_keep_alive(IDLE_THREAD)
+        .build()?;
     let result = runtime.block_on(future);
-    // Whatever still runs has been told to stop and was waited for.
+    // What still runs was asked to stop and waited for.
     runtime.shutdown_background();
     result
 }
@@ -293,6 +313,10 @@ fn not_signed_in(here: &Here, refused: &[RefusedCredential]) -> Refusal {
         .hint("or sign in to Cursor's CLI, if you have it: `ibeam login --backend cli`")
         .hint("or set CURSOR_ACCESS_TOKEN or CURSOR_API_KEY")
         .hint("or try everything without an account: `ibeam up --sim`")
+}
+
+fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
+    print(&serde_json::to_string_pretty(value)?)
 }
 
 /// Writes a line of data to stdout. A closed pipe is not an error.

@@ -177,8 +177,8 @@ impl Global {
         Ok(loaded)
     }
 
-    /// The settings of a command that answers and ends. What goes wrong is said once, as
-    /// its error; only who asks for a log gets one.
+    /// The settings of a command that answers and ends. What goes wrong is reported once, as
+    /// its error, and logged only if a log was asked for.
     pub(super) fn load_quietly(
         &self,
         flags: RawConfig,
@@ -211,12 +211,7 @@ impl Global {
         }
         let resolution = self.resolve(upstream.raw().or(flags));
         if !resolution.problems.is_empty() {
-            let line = match resolution.problems.len() {
-                1 => "1 setting is invalid".to_owned(),
-                n => format!("{n} settings are invalid"),
-            };
-            let refusal = Refusal::settings(&line, &resolution.problems);
-            return Err(refusal.hint("`ibeam config show` prints every setting").into());
+            return Err(Refusal::invalid(&resolution.problems).into());
         }
         let mut config = resolution.config;
         if upstream.sim {

@@ -62,8 +62,8 @@ impl RunCommand {
         let found = LaunchedClient::of(name, &machine)?;
         let mut config = global.load_quietly(RawConfig::default(), &self.upstream)?;
         let wanted = start::wanted(global, &self.upstream, &config, Vec::new());
-        if let Err(nobody) = require_account(&mut config) {
-            login_first(&config, nobody)?;
+        if let Err(refused) = require_account(&mut config) {
+            login_first(&config, refused)?;
         }
         let running = start::ensure(&wanted)?;
         start::other_version(&running).inspect(|line| say(line));
@@ -110,13 +110,9 @@ impl LaunchedClient {
         let text = name.to_string_lossy();
         let Some(client) = clients::named(&text) else { return Self::other(name, machine) };
         if client.launch.is_none() {
-            let refusal = Refusal::new(format!(
-                "{} cannot be started from the command \
-                                                line",
-                client.title
-            ));
+            let text = format!("{} cannot be started from the command line", client.title);
             let hint = format!("`ibeam setup {}` changes its settings instead", client.name);
-            return Err(refusal.hint(hint).into());
+            return Err(Refusal::new(text).hint(hint).into());
         }
         let programs = if client.name == ANY { &[ANY] } else { client.programs };
         match programs.iter().find_map(|program| machine.program(program)) {
@@ -129,10 +125,8 @@ impl LaunchedClient {
 
     /// Any other program gets the variables that most of them read.
     fn other(name: &OsStr, machine: &UserMachine) -> anyhow::Result<Self> {
-        let client = clients::named(ANY).context(
-            "running other programs is not supported on this \
-                                                  system",
-        )?;
+        let client = clients::named(ANY)
+            .context("running other programs is not supported on this system")?;
         let path = Path::new(name);
         let program = match path.components().count() {
             0 | 1 => machine.program(&name.to_string_lossy()),
@@ -217,14 +211,23 @@ fn replace(command: Command, _: Option<&File>) -> anyhow::Result<ExitCode> {
 fn wait(command: Command) -> anyhow::Result<ExitCode> {
     block_on(async {
         // From here on no signal ends us before the client.
+        #[cfg(unix)]
         let mut signals = ClientSignals::new()?;
         let spawned = harden::as_found(|| tokio::process::Command::from(command).spawn());
         let mut child = spawned.context("cannot start the client")?;
-        loop {
-            tokio::select! {
-                status = child.wait() => return Ok(code(status?)),
-                signal = signals.next() => pass_on(signal, child.id()),
-            }
+        let client = child.id();
+        #[cfg(unix)]
+        let passing = signals.pass_on(client);
+        // Ctrl-C reaches the client by itself.
+        #[cfg(not(unix))]
+        let passing = async {
+            let _ = client;
+            while tokio::signal::ctrl_c().await.is_ok() {}
+            std::future::pending::<()>().await
+        };
+        tokio::select! {
+            status = child.wait() => Ok(code(status?)),
+            () = passing => Ok(ExitCode::FAILURE),
         }
     })
 }
@@ -242,79 +245,41 @@ fn code(status: ExitStatus) -> ExitCode {
     }
 }
 
+/// The signals of a terminal and of the system, from the moment when it was made.
 #[cfg(unix)]
-use unix::{ClientSignals, pass_on};
-
-#[cfg(unix)]
-mod unix {
-    use std::io;
-
-    use rustix::process::{Pid, Signal, kill_process};
-    use tokio::signal::unix::{Signal as Source, SignalKind, signal};
-
-    pub(super) struct ClientSignals {
-        interrupt: Source,
-        quit: Source,
-        terminate: Source,
-        hang_up: Source,
-    }
-
-    impl ClientSignals {
-        pub(super) fn new() -> io::Result<Self> {
-            Ok(Self {
-                interrupt: signal(SignalKind::interrupt())?,
-                quit: signal(SignalKind::quit())?,
-                terminate: signal(SignalKind::terminate())?,
-                hang_up: signal(SignalKind::hangup())?,
-            })
-        }
-
-        /// The next signal to pass on. Those of the keyboard reach the client directly, and
-        /// must not arrive twice.
-        pub(super) async fn next(&mut self) -> Signal {
-            loop {
-                tokio::select! {
-                    _ = self.interrupt.recv() => {}
-                    _ = self.quit.recv() => {}
-                    _ = self.terminate.recv() => return Signal::TERM,
-                    _ = self.hang_up.recv() => return Signal::HUP,
-                }
-            }
-        }
-    }
-
-    pub(super) fn pass_on(signal: Signal, child: Option<u32>) {
-        let pid = child.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
-        if let Some(pid) = pid {
-            // It may be gone already.
-            let _ = kill_process(pid, signal);
-        }
-    }
+struct ClientSignals {
+    keyboard: [tokio::signal::unix::Signal; 2],
+    terminate: tokio::signal::unix::Signal,
+    hang_up: tokio::signal::unix::Signal,
 }
 
-#[cfg(not(unix))]
-use other::{ClientSignals, pass_on};
-
-#[cfg(not(unix))]
-mod other {
-    use std::{convert::Infallible, io};
-
-    pub(super) struct ClientSignals;
-
-    impl ClientSignals {
-        pub(super) fn new() -> io::Result<Self> {
-            Ok(Self)
-        }
-
-        /// Ctrl-C reaches the client by itself.
-        pub(super) async fn next(&mut self) -> Infallible {
-            while tokio::signal::ctrl_c().await.is_ok() {}
-            std::future::pending().await
-        }
+#[cfg(unix)]
+impl ClientSignals {
+    fn new() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self {
+            keyboard: [signal(SignalKind::interrupt())?, signal(SignalKind::quit())?],
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
     }
 
-    pub(super) fn pass_on(signal: Infallible, _: Option<u32>) {
-        match signal {}
+    /// Passes signals on to the client, for ever. Those of the keyboard reach it directly, and
+    /// must not arrive twice.
+    async fn pass_on(&mut self, client: Option<u32>) {
+        use rustix::process::{Pid, Signal, kill_process};
+        let client = client.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+        let [interrupt, quit] = &mut self.keyboard;
+        loop {
+            let signal = tokio::select! {
+                _ = interrupt.recv() => continue,
+                _ = quit.recv() => continue,
+                _ = self.terminate.recv() => Signal::TERM,
+                _ = self.hang_up.recv() => Signal::HUP,
+            };
+            // The client may have ended already.
+            let _ = client.map(|client| kill_process(client, signal));
+        }
     }
 }
 

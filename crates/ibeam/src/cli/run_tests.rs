@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn the_folder_is_put_in_its_place() {
+fn folder_placeholder_is_replaced() {
     let launch = Launch {
         program: "claude",
         args: vec!["--settings".into(), "{files}/settings.json".into()],
@@ -29,7 +29,7 @@ fn the_folder_is_put_in_its_place() {
 }
 
 #[test]
-fn what_cannot_be_run_is_told() {
+fn programs_that_cannot_be_run_are_reported() {
     let machine = UserMachine::made_up(
         clients::System::Linux,
         &[("PATH", "/usr/bin")],

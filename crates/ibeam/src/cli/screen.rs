@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::say;
 
-/// The size of most terminals, for those that do not tell theirs.
+/// The size of most terminals, for those that do not report theirs.
 const USUAL: ScreenSize = ScreenSize { columns: 80, rows: 24 };
 
 /// Rows below the picture: the time that is left, and the cursor's.
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_link_is_a_picture_where_there_is_room() {
+    fn qr_code_is_shown_if_it_fits() {
         let shown = |columns, rows| picture(&link(), ScreenSize { columns, rows }).unwrap();
         let whole = shown(80, 40);
         assert!(whole.starts_with("████"), "the margin is light: {whole}");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_never_fills_its_row() {
+    fn waiting_line_is_shorter_than_its_row() {
         let left = Duration::from_secs(1385);
         for columns in 0..120 {
             let line = live_line("⠋", left, columns);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn time_is_told_as_clocks_do() {
+    fn time_is_formatted_as_minutes_and_seconds() {
         assert_eq!(clock_face(Duration::from_secs(1385)), "23:05");
         assert_eq!(clock_face(Duration::from_millis(8_001)), "0:09");
         assert_eq!(clock_face(Duration::from_millis(1)), "0:01");

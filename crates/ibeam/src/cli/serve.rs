@@ -54,7 +54,7 @@ impl Serve {
         }
         let served = self.serve(&mut config, given);
         if let (Err(error), true) = (&served, logs_to_file) {
-            // Whoever looks for the reason looks there.
+            // The log is where users look for the reason.
             tracing::error!("{}", net::chain(error.as_ref()));
         }
         served
@@ -62,11 +62,11 @@ impl Serve {
 
     fn serve(&self, config: &mut Config, given: Given) -> anyhow::Result<ExitCode> {
         match require_account(config) {
-            // A service that is started again and again helps nobody.
-            Err(nobody) if self.unattended => {
-                let hint = nobody.downcast_ref::<Refusal>().and_then(|nobody| nobody.hints.first());
+            // A service that is started again and again would not help.
+            Err(refused) if self.unattended => {
+                let hint = refused.downcast_ref::<Refusal>().and_then(|it| it.hints.first());
                 let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
-                tracing::warn!("{nobody}{hint}");
+                tracing::warn!("{refused}{hint}");
             }
             account => account?,
         }
@@ -156,7 +156,7 @@ pub(super) async fn serve(
     };
     tokio::select! {
         served = serving => served?,
-        // To the very end: nothing may keep the program from stopping when told.
+        // To the very end: nothing may keep the program from stopping.
         () = signals.relay(&shutdown) => {
             tracing::info!("stopped immediately");
         }

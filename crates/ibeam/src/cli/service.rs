@@ -16,8 +16,8 @@ use super::{
     say, service_log,
 };
 use crate::service::{
-    FileOwner, Launchd, Manager, Schtasks, ServiceError, ServiceSpec, ServiceStamp, ServiceState,
-    SystemRunner, Systemd, SystemdPaths, carried, install, read, uninstall, unseen,
+    FileOwner, Launchd, Schtasks, ServiceError, ServiceManager, ServiceSpec, ServiceStamp,
+    ServiceState, SystemRunner, Systemd, SystemdPaths, carried, install, read, uninstall, unseen,
 };
 use ibeam_server::{
     config::{Backend, Config, Env, Listen, environment, load},
@@ -26,7 +26,7 @@ use ibeam_server::{
     server,
 };
 
-/// Where the next request starts it again, it need not wait for that in memory.
+/// The next request starts it again, so it need not wait in memory.
 const IDLE_EXIT: &str = "30m";
 
 /// For an answer of the gateway, which is on this machine.
@@ -71,7 +71,7 @@ enum ServiceAction {
     },
     /// Show its log
     Logs {
-        /// Go on as it grows, until Ctrl-C
+        /// Follow it as it grows, until Ctrl-C
         #[arg(short, long)]
         follow: bool,
         /// How many lines to begin with
@@ -107,7 +107,7 @@ impl ServiceCommand {
 }
 
 impl Install {
-    fn run(&self, global: &Global, manager: &dyn Manager) -> anyhow::Result<ExitCode> {
+    fn run(&self, global: &Global, manager: &dyn ServiceManager) -> anyhow::Result<ExitCode> {
         let env = environment();
         let mut config = self.settings(global, &env)?;
         let service = self.service(global, manager, &config, &env)?;
@@ -148,18 +148,14 @@ impl Install {
         let flags = self.upstream.raw().or(self.listening.raw()).or(global.raw());
         let resolution = load(flags, &Env::new(), named_file(global, env).as_deref());
         if !resolution.problems.is_empty() {
-            let line = "1 setting is invalid";
-            let refusal = Refusal::settings(line, &resolution.problems);
-            return Err(refusal.hint("`ibeam config show` prints every setting").into());
+            return Err(Refusal::invalid(&resolution.problems).into());
         }
         let mut config = resolution.config;
         if self.upstream.sim {
             config.backend = Backend::Sim { scenario: None };
         }
-        let policy = keys::policy(config.keys_file.as_deref()).map_err(|error| {
-            let hint = error.hint();
-            Refusal::new(error.to_string()).hint(hint)
-        })?;
+        let policy = keys::policy(config.keys_file.as_deref())
+            .map_err(|error| super::keys::refused(&error))?;
         config.check_serving(policy == KeyPolicy::Keys).map_err(|why| {
             Refusal::new(why.to_string())
                 .hint("create a key for each client with `ibeam keys add NAME`")
@@ -173,7 +169,7 @@ impl Install {
     fn service(
         &self,
         global: &Global,
-        manager: &dyn Manager,
+        manager: &dyn ServiceManager,
         config: &Config,
         env: &Env,
     ) -> anyhow::Result<ServiceSpec> {
@@ -224,7 +220,7 @@ pub(super) fn is_installed() -> bool {
 }
 
 /// What starts services here.
-fn manager() -> anyhow::Result<Box<dyn Manager>> {
+fn manager() -> anyhow::Result<Box<dyn ServiceManager>> {
     let dirs = etcetera::choose_base_strategy()?;
     let env = environment();
     Ok(if cfg!(target_os = "linux") {
@@ -302,7 +298,7 @@ fn free(service: &ServiceSpec) -> anyhow::Result<()> {
     })
 }
 
-fn show(manager: &dyn Manager, service: &ServiceSpec) -> anyhow::Result<ExitCode> {
+fn show(manager: &dyn ServiceManager, service: &ServiceSpec) -> anyhow::Result<ExitCode> {
     let stamp = ServiceStamp { folders: 0, urls: service.urls() };
     for draft in manager.drafts(service) {
         say(&format!("Would write {}:", draft.path.display()));
@@ -330,7 +326,7 @@ fn warn(service: &ServiceSpec, env: &Env) {
     }
 }
 
-fn remove(manager: &dyn Manager, dry_run: bool, force: bool) -> anyhow::Result<ExitCode> {
+fn remove(manager: &dyn ServiceManager, dry_run: bool, force: bool) -> anyhow::Result<ExitCode> {
     if dry_run {
         let (first, last) = manager.uninstall();
         for step in &first {
@@ -354,7 +350,7 @@ fn remove(manager: &dyn Manager, dry_run: bool, force: bool) -> anyhow::Result<E
 }
 
 /// For scripts.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct ServiceReport {
     manager: &'static str,
     installed: bool,
@@ -373,39 +369,22 @@ struct ServiceReport {
     problems: Vec<String>,
 }
 
-fn status(manager: &dyn Manager, json: bool) -> anyhow::Result<ExitCode> {
+fn status(manager: &dyn ServiceManager, json: bool) -> anyhow::Result<ExitCode> {
     let report = report(manager)?;
     print(&if json { serde_json::to_string_pretty(&report)? } else { page(&report) })?;
     let well = report.installed && report.problems.is_empty();
     Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn report(manager: &dyn Manager) -> anyhow::Result<ServiceReport> {
-    let mut report = ServiceReport {
-        manager: manager.name(),
-        installed: false,
-        enabled: false,
-        running: false,
-        waiting: false,
-        pid: None,
-        urls: Vec::new(),
-        healthy: None,
-        version: None,
-        backend: None,
-        authenticated: None,
-        files: Vec::new(),
-        problems: Vec::new(),
-    };
+fn report(manager: &dyn ServiceManager) -> anyhow::Result<ServiceReport> {
+    let mut report = ServiceReport { manager: manager.name(), ..ServiceReport::default() };
     for path in manager.files() {
         match read(&path) {
-            Ok(FileOwner::Nobody) => continue,
+            Ok(FileOwner::Missing) => continue,
             Ok(FileOwner::Ours(stamp)) => report.urls = stamp.urls,
             Ok(FileOwner::Changed) => {
-                report.problems.push(format!(
-                    "{} was changed after the \
-                                              installation",
-                    path.display()
-                ));
+                let text = format!("{} was changed after the installation", path.display());
+                report.problems.push(text);
             }
             Ok(FileOwner::Foreign) => {
                 report.problems.push(format!("{} was not written by ibeam", path.display()));
@@ -443,11 +422,8 @@ fn report(manager: &dyn Manager) -> anyhow::Result<ServiceReport> {
         }
     }
     if !report.running && !report.waiting && report.problems.is_empty() {
-        report.problems.push(
-            "it is not running; `ibeam service install` starts it \
-                              again"
-                .to_owned(),
-        );
+        let text = "it is not running; `ibeam service install` starts it again";
+        report.problems.push(text.to_owned());
     }
     if report.authenticated == Some(false) {
         report.problems.push("not signed in to Cursor; run `ibeam login`".to_owned());

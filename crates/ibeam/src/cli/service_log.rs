@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{Refusal, block_on, print};
-use crate::{service::Logs, telemetry};
+use crate::{service::ServiceLogs, telemetry};
 
 /// How much of the end of a file is looked at.
 const TAIL: u64 = 1 << 20;
@@ -18,9 +18,9 @@ const TAIL: u64 = 1 << 20;
 /// Between two looks at a file that may have grown.
 const LOOK: Duration = Duration::from_millis(500);
 
-pub(super) fn show(logs: &Logs, follow: bool, lines: u32) -> anyhow::Result<ExitCode> {
+pub(super) fn show(logs: &ServiceLogs, follow: bool, lines: u32) -> anyhow::Result<ExitCode> {
     match logs {
-        Logs::By(line) => {
+        ServiceLogs::By(line) => {
             let status = Command::new(line.program).args(&line.args).status().map_err(|error| {
                 Refusal::new(format!("cannot run `{line}`: {error}")).hint(
                     "without a journal a service cannot be installed either; see `ibeam help \
@@ -31,7 +31,7 @@ pub(super) fn show(logs: &Logs, follow: bool, lines: u32) -> anyhow::Result<Exit
             let well = status.success() || (follow && status.code().is_none());
             Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
-        Logs::In(path) => {
+        ServiceLogs::In(path) => {
             let (text, at) = last(path, lines).map_err(|error| {
                 Refusal::new(format!("cannot read {}: {error}", path.display()))
                     .hint("`ibeam service install` installs the service, which writes it")
@@ -60,7 +60,7 @@ async fn watch(path: &Path, mut at: u64) -> anyhow::Result<Infallible> {
 /// The last lines of the log, and where the file ends now.
 fn last(path: &Path, lines: u32) -> io::Result<(String, u64)> {
     let (text, end) = tail(path)?;
-    // What was begun anew a moment ago goes on from the file before.
+    // A file that was just rotated continues the older one.
     let older = tail(&telemetry::older(path)).map(|(text, _)| text).unwrap_or_default();
     let text = older + &text;
     let count = usize::try_from(lines).unwrap_or(usize::MAX);
@@ -83,7 +83,7 @@ fn grown(path: &Path, at: &mut u64) -> io::Result<Option<String>> {
     let mut file = File::open(path)?;
     let end = file.metadata()?.len();
     if end < *at {
-        // It was begun anew.
+        // It was rotated.
         *at = 0;
     }
     file.seek(SeekFrom::Start(*at))?;
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_a_file_is_shown_and_what_comes_after_it() {
+    fn end_of_a_log_and_new_lines_are_shown() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("service.log");
         fs::write(telemetry::older(&path), "one\ntwo\n").unwrap();

@@ -59,7 +59,7 @@ impl StartCommand {
         let running = ensure(&wanted(global, &self.upstream, &config, extra))?;
         let RunningInstance { url, key, pid, version, profile, backend, .. } = &running;
         if self.json {
-            return print(&serde_json::to_string(&StartOutput {
+            print(&serde_json::to_string(&StartOutput {
                 url,
                 key: key.expose_secret(),
                 pid: *pid,
@@ -69,8 +69,8 @@ impl StartCommand {
                 sim: running.sim,
                 authenticated: running.authenticated,
                 started: running.started,
-            })?)
-            .map(|()| ExitCode::SUCCESS);
+            })?)?;
+            return Ok(ExitCode::SUCCESS);
         }
         print(url)?;
         for line in words(&running, &config) {
@@ -88,8 +88,7 @@ fn words(running: &RunningInstance, config: &Config) -> Vec<String> {
         (true, _) => format!("Started in the background (process {pid}); `ibeam stop` ends it."),
         (false, true) => format!("It was already running (process {pid})."),
         (false, false) => format!(
-            "It was already running (process {pid}); `ibeam up` or `ibeam \
-                                   serve` started it."
+            "It was already running (process {pid}); `ibeam up` or `ibeam serve` started it."
         ),
     });
     lines.extend(other_version(running));
@@ -107,10 +106,9 @@ pub(super) fn other_version(running: &RunningInstance) -> Option<String> {
     let ours = env!("CARGO_PKG_VERSION");
     let theirs = &running.version;
     (theirs != ours).then(|| {
-        let mend = if running.shared { "`ibeam stop`" } else { "stop it" };
+        let stop = if running.shared { "`ibeam stop`" } else { "stop it" };
         format!(
-            "It is version {theirs}, and this program is {ours}; {mend} to switch to this \
-                 version."
+            "It is version {theirs}, and this program is {ours}; {stop} to switch to this version."
         )
     })
 }
@@ -132,12 +130,8 @@ pub(super) fn args(global: &Global, upstream: &UpstreamOptions) -> anyhow::Resul
     let args = [global.args(), upstream.args()].concat();
     let text = |arg: OsString| {
         arg.into_string().map_err(|arg| {
-            Refusal::new(format!(
-                "{} is not valid UTF-8 and cannot be used in \
-                                  settings",
-                arg.display()
-            ))
-            .into()
+            let arg = arg.display();
+            Refusal::new(format!("{arg} is not valid UTF-8 and cannot be used in settings")).into()
         })
     };
     args.into_iter().map(text).collect()

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::Args;
 use serde::Serialize;
 
-use super::{block_on, models::align, print, say, start::other_version};
-use crate::instance::{self, RunningInstance};
+use super::{block_on, models::align, print, print_json, say, start::other_version};
+use crate::instance::{self, LivingInstance, RunningInstance};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -50,26 +50,10 @@ impl StatusCommand {
         })?;
         let mut found = Vec::new();
         for (one, running) in &all {
-            found.push(match running {
-                Some(running) => StatusOutput::of(running),
-                None => StatusOutput {
-                    url: one.url().to_owned(),
-                    pid: one.pid(),
-                    version: one.version().to_owned(),
-                    profile: one.profile().to_owned(),
-                    backend: one.backend().to_owned(),
-                    sim: one.is_sim(),
-                    shared: one.is_shared(),
-                    answers: false,
-                    authenticated: false,
-                    active: 0,
-                    parked: 0,
-                    uptime_seconds: 0,
-                },
-            });
+            found.push(StatusOutput::of(one, running.as_ref()));
         }
         if self.json {
-            print(&serde_json::to_string_pretty(&found)?)?;
+            print_json(&found)?;
         } else if found.is_empty() {
             say("None of your gateways is running; `ibeam start` starts one.");
         } else {
@@ -83,20 +67,20 @@ impl StatusCommand {
 }
 
 impl StatusOutput {
-    fn of(running: &RunningInstance) -> Self {
+    fn of(one: &LivingInstance, running: Option<&RunningInstance>) -> Self {
         Self {
-            url: running.url.clone(),
-            pid: running.pid,
-            version: running.version.clone(),
-            profile: running.profile.clone(),
-            backend: running.backend.clone(),
-            sim: running.sim,
-            shared: running.shared,
-            answers: true,
-            authenticated: running.authenticated,
-            active: running.active,
-            parked: running.parked,
-            uptime_seconds: running.uptime.as_secs(),
+            url: one.url.clone(),
+            pid: one.pid,
+            version: one.version.clone(),
+            profile: one.profile.clone(),
+            backend: one.backend.clone(),
+            sim: one.sim,
+            shared: one.shared,
+            answers: running.is_some(),
+            authenticated: running.is_some_and(|running| running.authenticated),
+            active: running.map_or(0, |running| running.active),
+            parked: running.map_or(0, |running| running.parked),
+            uptime_seconds: running.map_or(0, |running| running.uptime.as_secs()),
         }
     }
 

@@ -5,7 +5,7 @@ use std::{process::ExitCode, time::Duration};
 use clap::Args;
 
 use super::{Global, Refusal, UpstreamOptions, block_on, say};
-use crate::instance::{self, Living};
+use crate::instance::{self, LivingInstance};
 use ibeam_server::config::RawConfig;
 
 /// Beyond what it may take to finish its requests.
@@ -37,15 +37,15 @@ pub(super) struct StopCommand {
 impl StopCommand {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
         let config = global.load_quietly(RawConfig::default(), &UpstreamOptions::default())?;
-        let meant = |one: &Living| {
+        let meant = |one: &LivingInstance| {
             let profile = global.profile.as_deref();
             let named = match &self.which {
                 Some(which) => is_named(one, which),
-                None => self.all || one.is_shared(),
+                None => self.all || one.shared,
             };
-            named && (!self.sim || one.is_sim()) && profile.is_none_or(|name| name == one.profile())
+            named && (!self.sim || one.sim) && profile.is_none_or(|name| name == one.profile)
         };
-        let all: Vec<Living> = instance::all().into_iter().filter(meant).collect();
+        let all: Vec<LivingInstance> = instance::all().into_iter().filter(meant).collect();
         if let (true, Some(which)) = (all.is_empty(), &self.which) {
             let refusal = Refusal::new(format!("none of your gateways is `{which}`"));
             return Err(refusal.hint("`ibeam status` shows them").into());
@@ -56,7 +56,7 @@ impl StopCommand {
         }
         let mut left = Vec::new();
         for one in &all {
-            let (pid, url) = (one.pid(), one.url());
+            let (pid, url) = (one.pid, &one.url);
             // Where its port is another machine's or container's, so is its number.
             let answers = block_on(async { Ok(one.ask().await.is_some()) })?;
             if answers && block_on(async { Ok(one.stop(config.clocks.drain + GRACE).await?) })? {
@@ -73,8 +73,8 @@ impl StopCommand {
 }
 
 /// By what `ibeam status` shows of it.
-fn is_named(one: &Living, which: &str) -> bool {
+fn is_named(one: &LivingInstance, which: &str) -> bool {
     let url = which.trim_end_matches('/').trim_end_matches("/v1");
-    let port = one.url().rsplit_once(':').map(|(_, port)| port);
-    one.url() == url || port == Some(which) || one.pid().to_string() == which
+    let port = one.url.rsplit_once(':').map(|(_, port)| port);
+    one.url == url || port == Some(which) || one.pid.to_string() == which
 }

@@ -1,4 +1,4 @@
-//! `ibeam undo`: takes a setup back.
+//! `ibeam undo`: undoes a setup.
 
 use std::{path::Path, process::ExitCode};
 
@@ -6,8 +6,10 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{
-    Global, Refusal, UpstreamOptions, print, say,
-    setup::{coloured, consent, find, here, is_interactive, list, refused, revoke},
+    Global, Refusal, UpstreamOptions,
+    consent::{consent, is_interactive},
+    print, print_json, say,
+    setup::{coloured, find, here, list, refused, revoke},
 };
 use crate::clients::{
     CLIENTS, ClientSpec,
@@ -69,10 +71,9 @@ impl Undo {
             None if self.all => self.undo_all(&engine, global)?,
             None => {
                 list(&engine, &machine, self.json)?;
-                if self.json {
-                    return Ok(ExitCode::SUCCESS);
+                if !self.json {
+                    say("`ibeam undo CLIENT` undoes one setup, `ibeam undo --all` all of them.");
                 }
-                say("`ibeam undo CLIENT` undoes one setup, `ibeam undo --all` all of them.");
                 return Ok(ExitCode::SUCCESS);
             }
         }
@@ -150,12 +151,12 @@ impl Undo {
                 kept: edit.kept.as_deref(),
             });
             let report = UndoReport { client: client.name, files: files.collect() };
-            return print(&serde_json::to_string_pretty(&report)?);
+            return print_json(&report);
         }
         if self.dry_run {
             return print(&diff(undone));
         }
-        undone.edits.iter().flat_map(told).for_each(|line| say(&line));
+        undone.edits.iter().flat_map(lines).for_each(|line| say(&line));
         say(&if undone.edits.iter().all(|edit| edit.fate == Fate::Same) {
             format!("{} is as it was before `ibeam setup`.", client.title)
         } else {
@@ -166,7 +167,7 @@ impl Undo {
 }
 
 /// What was done to a file, and what was not.
-fn told(edit: &Edit) -> Vec<String> {
+fn lines(edit: &Edit) -> Vec<String> {
     let path = edit.path.display();
     let mut lines = match &edit.fate {
         Fate::Same if !edit.changes() => Vec::new(),
@@ -175,7 +176,7 @@ fn told(edit: &Edit) -> Vec<String> {
         Fate::Deleted => vec![format!("{path} was deleted since, and is not created again")],
         Fate::Changed(later) => {
             let mut lines = vec![format!("{path} was changed since; removed what `setup` wrote")];
-            lines.extend(later.iter().map(became));
+            lines.extend(later.iter().map(later_line));
             lines
         }
     };
@@ -185,7 +186,7 @@ fn told(edit: &Edit) -> Vec<String> {
     lines
 }
 
-fn became(later: &Later) -> String {
+fn later_line(later: &Later) -> String {
     match later {
         Later::TakenOut(name) => format!("  removed `{name}`"),
         Later::TakenOutChanged(name) => {

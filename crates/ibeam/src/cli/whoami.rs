@@ -9,8 +9,9 @@ use serde::Serialize;
 
 use super::{
     Global, Refusal, UpstreamOptions, block_on, children, not_signed_in, options::sign_in_help,
-    print,
+    print, print_json,
 };
+use crate::doctor::span;
 use ibeam_server::{
     auth::{
         Account, Here, Tokens,
@@ -81,7 +82,7 @@ impl Whoami {
                 Ok(account) => self.show(&AccountIdentity::of_cli(account)),
                 Err(error) => {
                     if error.code == ErrorCode::NotAuthenticated {
-                        self.show_nobody(CLI_PROFILE)?;
+                        self.show_signed_out(CLI_PROFILE)?;
                     }
                     Err(children::refusal(&error).into())
                 }
@@ -94,7 +95,7 @@ impl Whoami {
                 if let Some(account) = children::instead(&config) {
                     return self.show(&AccountIdentity::of_cli(account));
                 }
-                self.show_nobody(here.profile().as_str())?;
+                self.show_signed_out(here.profile().as_str())?;
                 return Err(not_signed_in(&here, &discovery.refused).into());
             }
         }
@@ -107,10 +108,9 @@ impl Whoami {
     }
 
     /// For programs; people read the error.
-    fn show_nobody(&self, profile: &str) -> anyhow::Result<()> {
+    fn show_signed_out(&self, profile: &str) -> anyhow::Result<()> {
         if self.json {
-            let nobody = serde_json::json!({ "signed_in": false, "profile": profile });
-            print(&serde_json::to_string_pretty(&nobody)?)?;
+            print_json(&serde_json::json!({ "signed_in": false, "profile": profile }))?;
         }
         Ok(())
     }
@@ -244,17 +244,6 @@ impl AccountIdentity {
     }
 }
 
-/// The largest unit that fits twice.
-fn span(seconds: u64) -> String {
-    let (count, unit) = match seconds {
-        172_800.. => (seconds / 86_400, "days"),
-        7_200.. => (seconds / 3_600, "hours"),
-        120.. => (seconds / 60, "minutes"),
-        _ => (seconds, "seconds"),
-    };
-    format!("{count} {unit}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -274,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_who_and_what_next() {
+    fn greeting_has_the_account_and_the_next_command() {
         let text = identity().greeting();
         assert_eq!(text, "Signed in as auth0|user_1 (pro).\nNext: `ibeam up --profile work`");
         let table = identity().table();
@@ -287,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_round() {
+    fn spans_are_rounded_to_one_unit() {
         for (seconds, want) in
             [(5, "5 seconds"), (119, "119 seconds"), (121, "2 minutes"), (7_300, "2 hours")]
         {

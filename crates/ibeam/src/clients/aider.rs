@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     ClientApi, ClientSpec, Launch, Offered, SetupPlan, UnfitSettings, UserMachine, Wiring,
-    sheet::{JsonSheet, Yaml, key, models, v1},
+    sheet::{JsonSheet, YamlSheet, key, models, v1},
 };
 
 pub(super) const CLIENT: ClientSpec = ClientSpec {
@@ -35,7 +35,7 @@ const NAMES: [(&str, &str); 3] = [
 ];
 
 fn plan(machine: &UserMachine, wiring: &Wiring) -> Result<SetupPlan, UnfitSettings> {
-    let mut settings = Yaml::open(machine, machine.home().join(SETTINGS))?;
+    let mut settings = YamlSheet::open(machine, machine.home().join(SETTINGS))?;
     let mut notes = Vec::new();
     for ((name, variable), value) in NAMES.into_iter().zip(values(wiring)) {
         if machine.env(variable).is_some() {

@@ -4,12 +4,12 @@ use crate::clients::System;
 const FILE: &str = "/home/me/.aider.conf.yml";
 
 #[test]
-fn for_someone_new() {
-    insta::assert_snapshot!(told(&plan(&home(&[]), &open()).expect("a plan")));
+fn without_settings() {
+    insta::assert_snapshot!(plan_text(&plan(&home(&[]), &open()).expect("a plan")));
 }
 
 #[test]
-fn beside_what_is_there() {
+fn with_other_settings() {
     let own = "# my aider\ndark-mode: true   # at night\n\nmodel: sonnet\n\n# the end\n";
     let limits = "{\n  // mine\n  \"deepseek/deepseek-chat\": { \"max_tokens\": 4096 },\n}\n";
     let machine = home(&[(FILE, own), ("/home/me/.aider.model.metadata.json", limits)]);
@@ -17,11 +17,11 @@ fn beside_what_is_there() {
     let [settings, metadata] = &plan.changes[..] else { panic!("{plan:?}") };
     assert_kept(own, &settings.after);
     assert_kept(limits, &metadata.after);
-    insta::assert_snapshot!(told(&plan));
+    insta::assert_snapshot!(plan_text(&plan));
 }
 
 #[test]
-fn another_server_stays() {
+fn other_server_is_a_conflict() {
     for line in ["openai-api-base: https://example.com/v1\n", "openai-api-key: sk-mine\n"] {
         assert!(matches!(refused(&CLIENT, FILE, line), UnfitSettings::Conflict { .. }), "{line}");
     }
@@ -30,19 +30,19 @@ fn another_server_stays() {
 }
 
 #[test]
-fn variables_of_the_shell_are_told() {
+fn shell_variables_are_noted() {
     let machine = UserMachine::made_up(System::Linux, &[("AIDER_MODEL", "x")], &[], &[]);
     let plan = plan(&machine, &open()).expect("a plan");
     assert_eq!(plan.notes, ["AIDER_MODEL is set in your shell and overrides this file"]);
 }
 
 #[test]
-fn for_one_run() {
+fn single_run() {
     insta::assert_snapshot!(started(&launch(&home(&[]), &locked()).expect("a launch")));
 }
 
 #[test]
-fn the_same_place_on_every_system() {
+fn settings_path_is_the_same_on_every_system() {
     let wanted = [FILE, "/home/me/.aider.model.metadata.json"];
     for system in [System::Linux, System::MacOs, System::Windows] {
         assert_eq!(places(&CLIENT, system, &[("XDG_CONFIG_HOME", "/x")]), wanted);

@@ -3,16 +3,15 @@
 //! The key goes into `ANTHROPIC_AUTH_TOKEN`: with `ANTHROPIC_API_KEY`, it asks at its first
 //! start whether the key may be used.
 //!
-//! It reads plain JSON (2.1): with a comment in it, the whole file counts for nothing.
+//! It reads plain JSON (2.1): a file with a comment in it is ignored as a whole.
 
 use std::path::PathBuf;
 
-use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 
 use super::{
-    Change, ClientApi, ClientSpec, Launch, Offered, SetupPlan, UnfitSettings, UserMachine, Wiring,
-    edit::json,
+    ClientApi, ClientSpec, Launch, Offered, SetupPlan, UnfitSettings, UserMachine, Wiring,
+    sheet::{JsonSheet, key},
 };
 
 pub(super) const CLIENT: ClientSpec = ClientSpec {
@@ -49,52 +48,35 @@ fn settings(machine: &UserMachine) -> PathBuf {
 }
 
 fn plan(machine: &UserMachine, wiring: &Wiring) -> Result<SetupPlan, UnfitSettings> {
-    let path = settings(machine);
-    let refused = UnfitSettings::in_file(&path);
-    let text = machine.read(&path)?.unwrap_or_default();
-    let mut document = json::JsonDocument::parse_strict(&text).map_err(&refused)?;
+    let mut sheet = JsonSheet::open_strict(machine, settings(machine))?;
     let mut notes = Vec::new();
     for name in ELSEWHERE {
-        if document.get(&["env", name]).is_some_and(|value| is_on(&value)) {
-            return Err(UnfitSettings::Conflict { path, what: format!("`env.{name}`") });
+        if sheet.get(&["env", name]).is_some_and(|value| is_on(&value)) {
+            return Err(sheet.conflict(format!("`env.{name}`")));
         }
         if machine.env(name).is_some() {
-            notes.push(format!(
-                "{name} is set in your shell: unset it, or requests go there \
-                                instead"
-            ));
+            notes.push(format!("{name} is set in your shell: unset it, or requests go there"));
         }
     }
-    if document.get(&["apiKeyHelper"]).is_some() {
-        return Err(UnfitSettings::Conflict { path, what: "`apiKeyHelper`".to_owned() });
+    if sheet.has(&["apiKeyHelper"]) {
+        return Err(sheet.conflict("`apiKeyHelper`"));
     }
     for (name, value) in variables(wiring) {
-        document.set(&["env", name], &Value::from(value)).map_err(&refused)?;
+        sheet.set(&["env", name], value)?;
     }
     // Both would be sent, and it warns of it.
-    let shell = machine.env(API_KEY).is_some();
-    if shell || document.get(&["env", API_KEY]).is_some() {
-        document.set(&["env", API_KEY], &Value::from("")).map_err(&refused)?;
+    if machine.env(API_KEY).is_some() || sheet.has(&["env", API_KEY]) {
+        sheet.set(&["env", API_KEY], "")?;
     }
-    let own = [&["model"][..], &["env", MODEL]].into_iter().find_map(|at| document.get(at));
+    let own = [&["model"][..], &["env", MODEL]].into_iter().find_map(|at| sheet.get(at));
     match own {
-        None => document.set(&["model"], &Value::from(model(wiring))).map_err(&refused)?,
+        None => sheet.set(&["model"], model(wiring))?,
         Some(own) => notes.push(format!(
             "the model stays as you have it ({}); `/model` in Claude Code changes it",
             own.as_str().unwrap_or_default()
         )),
     }
-    let change =
-        Change { path, after: ended(&text, document.to_string()), private: !wiring.is_open() };
-    Ok(SetupPlan { changes: vec![change], notes, paste: None })
-}
-
-/// A file that was empty ends in a line end, as others do.
-fn ended(before: &str, mut after: String) -> String {
-    if before.trim().is_empty() && !after.ends_with('\n') {
-        after.push('\n');
-    }
-    after
+    Ok(SetupPlan { changes: vec![sheet.change(!wiring.is_open())], notes, paste: None })
 }
 
 fn is_on(value: &Value) -> bool {
@@ -102,11 +84,7 @@ fn is_on(value: &Value) -> bool {
 }
 
 fn variables(wiring: &Wiring) -> [(&'static str, String); 3] {
-    [
-        (BASE_URL, wiring.url.clone()),
-        (TOKEN, wiring.key.expose_secret().to_owned()),
-        (SMALL, small(wiring)),
-    ]
+    [(BASE_URL, wiring.url.clone()), (TOKEN, key(wiring).to_owned()), (SMALL, small(wiring))]
 }
 
 /// It knows the windows of Claude's models and guesses those of others, so that one of
@@ -138,14 +116,12 @@ fn launch(machine: &UserMachine, wiring: &Wiring) -> Result<Launch, UnfitSetting
         ..Launch::default()
     };
     // Settings of the user's come before variables, and a file given by flag before both.
-    let path = settings(machine);
-    let text = machine.read(&path)?.unwrap_or_default();
-    let document = json::JsonDocument::parse(&text).map_err(UnfitSettings::in_file(&path))?;
-    let overrides = document.get(&["env"]).is_some_and(|there| {
+    let sheet = JsonSheet::open(machine, settings(machine))?;
+    let overrides = sheet.get(&["env"]).is_some_and(|there| {
         let names = env.iter().map(|(name, _)| name.as_str());
         names.chain(launch.without.iter().copied()).any(|name| there.get(name).is_some())
     });
-    if overrides || document.get(&["apiKeyHelper"]).is_some() {
+    if overrides || sheet.has(&["apiKeyHelper"]) {
         let mut block: serde_json::Map<String, Value> =
             env.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect();
         block.extend(launch.without.iter().map(|name| ((*name).to_owned(), Value::from(""))));

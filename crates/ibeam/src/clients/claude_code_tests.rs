@@ -1,13 +1,13 @@
 use super::*;
 use crate::clients::{
-    System,
+    Change, System,
     fixtures::{LOCKED, home, locked, open, with},
 };
 
 const PATH: &str = "/home/me/.claude/settings.json";
 
 #[test]
-fn for_someone_new() {
+fn without_settings() {
     let plan = plan(&home(&[]), &open()).unwrap();
     let wanted = r#"{
   "env": {
@@ -23,7 +23,7 @@ fn for_someone_new() {
 }
 
 #[test]
-fn models_that_it_knows_come_first() {
+fn known_models_are_preferred() {
     let mut wiring = open();
     for id in ["claude-opus-5", "claude-sonnet-5", "claude-haiku-5"] {
         wiring.models.push(Offered::named(id));
@@ -34,7 +34,7 @@ fn models_that_it_knows_come_first() {
 }
 
 #[test]
-fn what_the_user_has_stays() {
+fn users_model_stays() {
     let text = "{\n  \"model\": \"opus\",\n  \"env\": {\n    \"X\": \"1\"\n  }\n}\n";
     let plan = with(&CLIENT, PATH, text);
     assert!(plan.changes[0].after.contains("\"model\": \"opus\""));
@@ -42,7 +42,7 @@ fn what_the_user_has_stays() {
 }
 
 #[test]
-fn a_key_of_anthropics_does_not_go_along() {
+fn anthropic_api_key_is_cleared() {
     let env = &[("ANTHROPIC_API_KEY", "sk-ant-mine"), ("CLAUDE_CONFIG_DIR", "/elsewhere")];
     let machine = UserMachine::made_up(System::Linux, env, &[], &[]);
     let plan = plan(&machine, &locked()).unwrap();
@@ -54,7 +54,7 @@ fn a_key_of_anthropics_does_not_go_along() {
 }
 
 #[test]
-fn other_ways_to_sign_in_are_not_overruled() {
+fn other_sign_ins_are_conflicts() {
     for text in [r#"{"apiKeyHelper": "/bin/key"}"#, r#"{"env": {"CLAUDE_CODE_USE_BEDROCK": "1"}}"#]
     {
         let refused = plan(&home(&[(PATH, text)]), &open()).unwrap_err();
@@ -66,7 +66,7 @@ fn other_ways_to_sign_in_are_not_overruled() {
 
 /// Settings beat variables, and a file that a flag names beats those.
 #[test]
-fn one_run_is_wired_whatever_the_settings_say() {
+fn run_overrides_the_settings() {
     let plain = launch(&home(&[]), &locked()).unwrap();
     assert!(plain.args.is_empty() && plain.files.is_empty());
     assert!(plain.env.contains(&(TOKEN.to_owned(), LOCKED.to_owned())));

@@ -4,12 +4,12 @@ use crate::clients::System;
 const FILE: &str = "/home/me/.cline/data/settings/providers.json";
 
 #[test]
-fn for_someone_new() {
-    insta::assert_snapshot!(told(&plan(&home(&[]), &open()).expect("a plan")));
+fn without_settings() {
+    insta::assert_snapshot!(plan_text(&plan(&home(&[]), &open()).expect("a plan")));
 }
 
 #[test]
-fn beside_what_is_there() {
+fn with_other_settings() {
     let own = r#"{
   "version": 1,
   "lastUsedProvider": "anthropic",
@@ -27,11 +27,11 @@ fn beside_what_is_there() {
     let plan = plan(&home(&[(FILE, own)]), &open()).expect("a plan");
     let [change] = &plan.changes[..] else { panic!("{plan:?}") };
     assert_kept(&own.replace("  \"lastUsedProvider\": \"anthropic\",\n", ""), &change.after);
-    insta::assert_snapshot!(told(&plan));
+    insta::assert_snapshot!(plan_text(&plan));
 }
 
 #[test]
-fn what_it_makes_of_the_file_is_no_conflict() {
+fn file_rewritten_by_cline_is_not_a_conflict() {
     let machine = home(&[]);
     let first = plan(&machine, &open()).expect("a plan");
     let renewed = first.changes[0].after.replace(SINCE, "2026-11-11T11:11:11.111Z");
@@ -40,19 +40,19 @@ fn what_it_makes_of_the_file_is_no_conflict() {
 }
 
 #[test]
-fn another_compatible_server_stays() {
+fn other_compatible_server_is_a_conflict() {
     let own = r#"{ "providers": { "openai-compatible": { "settings": { "baseUrl": "http://box/v1" } } } }"#;
     assert!(matches!(refused(&CLIENT, FILE, own), UnfitSettings::Conflict { .. }));
     assert!(matches!(refused(&CLIENT, FILE, "{ \"version\": "), UnfitSettings::Malformed { .. }));
 }
 
 #[test]
-fn for_one_run() {
+fn single_run() {
     insta::assert_snapshot!(started(&launch(&home(&[]), &locked()).expect("a launch")));
 }
 
 #[test]
-fn where_its_variables_say() {
+fn settings_path_follows_variables() {
     let cases: [(&[(&str, &str)], &str); 4] = [
         (&[], FILE),
         (&[("CLINE_DIR", "/c")], "/c/data/settings/providers.json"),

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use secrecy::ExposeSecret as _;
 use serde_json::{Map, Value};
 
 use super::{
-    Change, ClientApi, ClientSpec, Launch, SetupPlan, UnfitSettings, UserMachine, Wiring,
+    ClientApi, ClientSpec, Launch, SetupPlan, UnfitSettings, UserMachine, Wiring,
     edit::toml,
+    sheet::{TomlSheet, key, v1},
 };
 
 pub(super) const CLIENT: ClientSpec = ClientSpec {
@@ -34,42 +34,37 @@ fn folder(machine: &UserMachine) -> PathBuf {
 }
 
 fn plan(machine: &UserMachine, wiring: &Wiring) -> Result<SetupPlan, UnfitSettings> {
-    let path = folder(machine).join("config.toml");
-    let refused = UnfitSettings::in_file(&path);
-    let text = machine.read(&path)?.unwrap_or_default();
-    let mut document = toml::TomlDocument::parse(&text).map_err(&refused)?;
+    let mut sheet = TomlSheet::open(machine, folder(machine).join("config.toml"))?;
     let mut notes = Vec::new();
-    if document.get(&["model_providers", ID]).is_some() {
-        return Err(UnfitSettings::Conflict { path, what: format!("`[model_providers.{ID}]`") });
+    if sheet.has(&["model_providers", ID]) {
+        return Err(sheet.conflict(format!("`[model_providers.{ID}]`")));
     }
-    let text_at =
-        |key: &str| document.get(&[key]).as_ref().and_then(Value::as_str).map(str::to_owned);
+    let text_at = |key: &str| sheet.get(&[key]).as_ref().and_then(Value::as_str).map(str::to_owned);
     let (own, provider, profile) =
         (text_at("model"), text_at("model_provider"), text_at("profile"));
     if !own.as_ref().is_some_and(|own| wiring.models.iter().any(|model| model.id == *own)) {
         let model = model(wiring);
-        // Where nobody could ask for the models, nothing is known of theirs.
+        // Without the list of models it is unknown what the plan has.
         if let Some(own) = own.filter(|_| wiring.asked) {
             notes.push(format!("the model `{own}` is not in your plan: `{model}` instead"));
         }
-        document.set(&["model"], &Value::from(model)).map_err(&refused)?;
+        sheet.set(&["model"], model)?;
     }
     if let Some(own) = provider.filter(|own| own != ID) {
         notes.push(format!("the provider `{own}` is replaced; `ibeam undo codex` puts it back"));
     }
-    document.set(&["model_provider"], &Value::from(ID)).map_err(&refused)?;
+    sheet.set(&["model_provider"], ID)?;
     if let Some(profile) = profile {
         notes.push(format!("your profile `{profile}` may name another model or provider"));
     }
     let mut provider = block(wiring);
     if !wiring.is_open() {
-        provider.push(("experimental_bearer_token", wiring.key.expose_secret().to_owned()));
+        provider.push(("experimental_bearer_token", key(wiring).to_owned()));
     }
     for (name, value) in provider {
-        document.set(&["model_providers", ID, name], &Value::from(value)).map_err(&refused)?;
+        sheet.set(&["model_providers", ID, name], value)?;
     }
-    let change = Change { path, after: document.to_string(), private: !wiring.is_open() };
-    Ok(SetupPlan { changes: vec![change], notes, paste: None })
+    Ok(SetupPlan { changes: vec![sheet.change(!wiring.is_open())], notes, paste: None })
 }
 
 /// It knows what those of OpenAI can do, and guesses for others: one of those is better
@@ -81,7 +76,7 @@ fn model(wiring: &Wiring) -> &str {
 fn block(wiring: &Wiring) -> Vec<(&'static str, String)> {
     vec![
         ("name", "ibeam".to_owned()),
-        ("base_url", format!("{}/v1", wiring.url)),
+        ("base_url", v1(wiring)),
         ("wire_api", "responses".to_owned()),
     ]
 }
@@ -99,7 +94,7 @@ fn launch(_: &UserMachine, wiring: &Wiring) -> Result<Launch, UnfitSettings> {
     set("model", &Value::from(model(wiring)));
     set("model_provider", &Value::from(ID));
     set(&format!("model_providers.{ID}"), &Value::Object(provider));
-    let env = vec![(VARIABLE.to_owned(), wiring.key.expose_secret().to_owned())];
+    let env = vec![(VARIABLE.to_owned(), key(wiring).to_owned())];
     Ok(Launch { program: "codex", args, env, ..Launch::default() })
 }
 

@@ -1,13 +1,13 @@
 use super::*;
 use crate::clients::{
-    System,
+    Change, System,
     fixtures::{LOCKED, home, locked, open, with},
 };
 
 const PATH: &str = "/home/me/.codex/config.toml";
 
 #[test]
-fn for_someone_new() {
+fn without_settings() {
     let plan = plan(&home(&[]), &open()).unwrap();
     let wanted = r#"model = "gpt-5.5"
 model_provider = "ibeam"
@@ -22,7 +22,7 @@ wire_api = "responses"
 }
 
 #[test]
-fn a_key_is_written_only_where_one_is_needed() {
+fn key_is_written_only_if_required() {
     let machine = UserMachine::made_up(System::Linux, &[("CODEX_HOME", "/c")], &[], &[]);
     let plan = plan(&machine, &locked()).unwrap();
     let change = &plan.changes[0];
@@ -32,7 +32,7 @@ fn a_key_is_written_only_where_one_is_needed() {
 }
 
 #[test]
-fn what_is_replaced_is_told() {
+fn replaced_settings_are_noted() {
     let text = "model = \"gpt-5.5\" # good\nmodel_provider = \"azure\"\n";
     let machine = home(&[(PATH, text)]);
     let plan = plan(&machine, &open()).unwrap();
@@ -50,14 +50,14 @@ fn what_is_replaced_is_told() {
 }
 
 #[test]
-fn a_provider_of_that_name_is_the_users() {
+fn existing_provider_is_a_conflict() {
     let text = "[model_providers.ibeam]\nname = \"mine\"\n";
     let refused = plan(&home(&[(PATH, text)]), &open()).unwrap_err();
     assert!(matches!(refused, UnfitSettings::Conflict { .. }), "{refused:?}");
 }
 
 #[test]
-fn one_run_is_wired_by_flags() {
+fn run_is_configured_by_flags() {
     let launch = launch(&home(&[]), &locked()).unwrap();
     let args: Vec<_> = launch.args.iter().map(|arg| arg.to_str().unwrap()).collect();
     let provider = "model_providers.ibeam={ base_url = \"http://127.0.0.1:18741/v1\", env_key = \

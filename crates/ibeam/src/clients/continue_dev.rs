@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     ClientApi, ClientSpec, Launch, Offered, SetupPlan, UnfitSettings, UserMachine, Wiring,
-    sheet::{Yaml, key, models, v1},
+    sheet::{YamlSheet, key, models, v1},
 };
 
 pub(super) const CLIENT: ClientSpec = ClientSpec {
@@ -44,7 +44,7 @@ fn plan(machine: &UserMachine, wiring: &Wiring) -> Result<SetupPlan, UnfitSettin
         let what = format!("settings, which a new {SETTINGS} would hide");
         return Err(UnfitSettings::Conflict { path: older, what });
     }
-    let mut sheet = Yaml::open(machine, path)?;
+    let mut sheet = YamlSheet::open(machine, path)?;
     let mut notes = Vec::new();
     if sheet.get(&["models"]).is_some_and(|own| own.as_array().is_some_and(|own| !own.is_empty())) {
         notes.push("your models stay first; choose another in Continue's list".to_owned());
@@ -60,8 +60,8 @@ fn plan(machine: &UserMachine, wiring: &Wiring) -> Result<SetupPlan, UnfitSettin
 /// With models of ours alone, since the first of them is used, and all else as the user
 /// has it.
 fn launch(machine: &UserMachine, wiring: &Wiring) -> Result<Launch, UnfitSettings> {
-    let own = Yaml::open(machine, folder(machine).join(SETTINGS))?;
-    let mut sheet = Yaml::blank(SETTINGS)?;
+    let own = YamlSheet::open(machine, folder(machine).join(SETTINGS))?;
+    let mut sheet = YamlSheet::blank(SETTINGS)?;
     head(&mut sheet)?;
     for model in models(wiring) {
         sheet.push(&["models"], card(model, wiring))?;
@@ -80,7 +80,7 @@ fn launch(machine: &UserMachine, wiring: &Wiring) -> Result<Launch, UnfitSetting
 }
 
 /// What has to be there before anything else.
-fn head(sheet: &mut Yaml) -> Result<(), UnfitSettings> {
+fn head(sheet: &mut YamlSheet) -> Result<(), UnfitSettings> {
     if sheet.is_blank() {
         sheet.set(&["name"], "ibeam")?;
         sheet.set(&["version"], "1.0.0")?;

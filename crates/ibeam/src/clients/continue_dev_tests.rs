@@ -24,17 +24,17 @@ mcpServers:
 "#;
 
 #[test]
-fn for_someone_new() {
-    insta::assert_snapshot!(told(&plan(&home(&[]), &open()).expect("a plan")));
+fn without_settings() {
+    insta::assert_snapshot!(plan_text(&plan(&home(&[]), &open()).expect("a plan")));
 }
 
 #[test]
-fn beside_what_is_there() {
-    insta::assert_snapshot!(told(&with(&CLIENT, FILE, OWN)));
+fn with_other_settings() {
+    insta::assert_snapshot!(plan_text(&with(&CLIENT, FILE, OWN)));
 }
 
 #[test]
-fn an_older_file_is_not_hidden() {
+fn older_settings_file_is_a_conflict() {
     for name in OLDER {
         let path = format!("/home/me/.continue/{name}");
         let UnfitSettings::Conflict { path: at, .. } = refused(&CLIENT, &path, "{}") else {
@@ -49,12 +49,12 @@ fn an_older_file_is_not_hidden() {
 }
 
 #[test]
-fn for_one_run() {
+fn single_run() {
     insta::assert_snapshot!(started(&launch(&home(&[(FILE, OWN)]), &locked()).expect("a launch")));
 }
 
 #[test]
-fn where_its_variable_says() {
+fn settings_path_follows_the_variable() {
     assert_eq!(places(&CLIENT, System::Windows, &[]), [FILE]);
     let env = [("CONTINUE_GLOBAL_DIR", "/c")];
     assert_eq!(places(&CLIENT, System::MacOs, &env), ["/c/config.yaml"]);

@@ -7,7 +7,10 @@ use saphyr_parser::Parser;
 use secrecy::SecretString;
 use serde_json::Value;
 
-use super::{ANY_KEY, CLIENTS, ClientSpec, Offered, System, UserMachine, Wiring, edit};
+use super::{
+    ANY_KEY, CLIENTS, ClientSpec, Offered, System, UserMachine, Wiring,
+    edit::{self, SettingsDocument as _},
+};
 
 /// The models that the page of a client has. Most have two, of two kinds.
 fn wiring(client: &ClientSpec) -> Wiring {
@@ -80,7 +83,7 @@ fn meaning(path: &str, text: &str) -> Value {
 }
 
 #[test]
-fn every_client_has_its_page_and_every_page_its_client() {
+fn every_client_has_a_page() {
     let named: BTreeSet<String> = CLIENTS.iter().map(|client| client.page.to_owned()).collect();
     let there = fs::read_dir(root().join("docs/clients")).unwrap();
     let there: BTreeSet<String> = there
@@ -95,7 +98,7 @@ fn every_client_has_its_page_and_every_page_its_client() {
 }
 
 #[test]
-fn by_hand_is_what_setup_writes() {
+fn manual_instructions_match_setup() {
     let mut seen = 0;
     for client in CLIENTS {
         let machine = UserMachine::made_up(System::Linux, &[], &[], &[]);

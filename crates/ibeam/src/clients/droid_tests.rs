@@ -4,12 +4,12 @@ use crate::clients::System;
 const FILE: &str = "/home/me/.factory/settings.json";
 
 #[test]
-fn for_someone_new() {
-    insta::assert_snapshot!(told(&plan(&home(&[]), &open()).expect("a plan")));
+fn without_settings() {
+    insta::assert_snapshot!(plan_text(&plan(&home(&[]), &open()).expect("a plan")));
 }
 
 #[test]
-fn beside_what_is_there() {
+fn with_other_settings() {
     let own = r#"{
   "theme": "dark",
   "customModels": [
@@ -25,11 +25,11 @@ fn beside_what_is_there() {
   ]
 }
 "#;
-    insta::assert_snapshot!(told(&with(&CLIENT, FILE, own)));
+    insta::assert_snapshot!(plan_text(&with(&CLIENT, FILE, own)));
 }
 
 #[test]
-fn models_for_this_gateway_stay() {
+fn models_of_this_gateway_are_a_conflict() {
     let own =
         r#"{ "customModels": [{ "model": "auto", "baseUrl": "http://127.0.0.1:18741/v1/" }] }"#;
     assert!(matches!(refused(&CLIENT, FILE, own), UnfitSettings::Conflict { .. }));
@@ -41,12 +41,12 @@ fn models_for_this_gateway_stay() {
 }
 
 #[test]
-fn for_one_run() {
+fn single_run() {
     insta::assert_snapshot!(started(&launch(&home(&[]), &locked()).expect("a launch")));
 }
 
 #[test]
-fn the_same_place_on_every_system() {
+fn settings_path_is_the_same_on_every_system() {
     for system in [System::Linux, System::MacOs, System::Windows] {
         assert_eq!(places(&CLIENT, system, &[]), [FILE]);
     }

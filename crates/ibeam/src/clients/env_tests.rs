@@ -1,19 +1,19 @@
 use super::{super::fixtures::*, *};
 
 #[test]
-fn for_a_shell() {
-    insta::assert_snapshot!(told(&plan(&home(&[]), &open()).expect("a plan")));
+fn posix_shell() {
+    insta::assert_snapshot!(plan_text(&plan(&home(&[]), &open()).expect("a plan")));
 }
 
 #[test]
-fn for_powershell() {
+fn powershell() {
     let machine = UserMachine::made_up(System::Windows, &[("APPDATA", "/r o'b")], &[], &[]);
     let plan = plan(&machine, &open()).expect("a plan");
     assert_eq!(plan.paste.as_deref(), Some(". '/r o''b/ibeam/env.ps1'\n"));
 }
 
 #[test]
-fn for_one_run() {
+fn single_run() {
     insta::assert_snapshot!(started(&launch(&home(&[]), &locked()).expect("a launch")));
     let windows = UserMachine::made_up(System::Windows, &[], &[], &[]);
     launch(&windows, &open()).expect_err("there is no `env`");

@@ -43,7 +43,7 @@ pub(super) fn home(files: &[(&str, &str)]) -> UserMachine {
 }
 
 /// Files and notes of a plan.
-pub(super) fn told(plan: &SetupPlan) -> String {
+pub(super) fn plan_text(plan: &SetupPlan) -> String {
     let mut text = String::new();
     for change in &plan.changes {
         let private = if change.private { " (private)" } else { "" };
@@ -127,7 +127,7 @@ pub(super) fn assert_guarded(client: &ClientSpec) {
 }
 
 #[test]
-fn keys_stay_out_of_sight() {
+fn keys_are_masked() {
     for client in super::CLIENTS.iter().filter(|client| client.name != "opencode") {
         assert_guarded(client);
     }

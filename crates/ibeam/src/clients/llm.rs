@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     Change, ClientApi, ClientSpec, Launch, Offered, SetupPlan, UnfitSettings, UserMachine, Wiring,
-    sheet::{JsonSheet, Yaml, key, models, v1},
+    sheet::{JsonSheet, YamlSheet, key, models, v1},
 };
 
 pub(super) const CLIENT: ClientSpec = ClientSpec {
@@ -40,7 +40,7 @@ fn folder(machine: &UserMachine) -> PathBuf {
 
 fn plan(machine: &UserMachine, wiring: &Wiring) -> Result<SetupPlan, UnfitSettings> {
     let folder = folder(machine);
-    let mut sheet = Yaml::open(machine, folder.join(MODELS))?;
+    let mut sheet = YamlSheet::open(machine, folder.join(MODELS))?;
     fill(&mut sheet, wiring)?;
     let mut changes = vec![sheet.change(false)];
     if !wiring.is_open() {
@@ -68,7 +68,7 @@ fn plan(machine: &UserMachine, wiring: &Wiring) -> Result<SetupPlan, UnfitSettin
 /// In a folder of its own: there is no other way to name a model for one run. Its log goes
 /// there, too, and with it.
 fn launch(_: &UserMachine, wiring: &Wiring) -> Result<Launch, UnfitSettings> {
-    let mut sheet = Yaml::blank(MODELS)?;
+    let mut sheet = YamlSheet::blank(MODELS)?;
     fill(&mut sheet, wiring)?;
     let mut files =
         vec![(MODELS.to_owned(), sheet.text()), (DEFAULT.to_owned(), name(&wiring.model))];
@@ -79,7 +79,7 @@ fn launch(_: &UserMachine, wiring: &Wiring) -> Result<Launch, UnfitSettings> {
     Ok(Launch { program: "llm", env, files, ..Launch::default() })
 }
 
-fn fill(sheet: &mut Yaml, wiring: &Wiring) -> Result<(), UnfitSettings> {
+fn fill(sheet: &mut YamlSheet, wiring: &Wiring) -> Result<(), UnfitSettings> {
     for model in models(wiring) {
         sheet.push(&[], card(model, wiring))?;
     }

@@ -4,12 +4,12 @@ use crate::clients::System;
 const FILE: &str = "/home/me/.config/io.datasette.llm/extra-openai-models.yaml";
 
 #[test]
-fn for_someone_new() {
-    insta::assert_snapshot!(told(&plan(&home(&[]), &open()).expect("a plan")));
+fn without_settings() {
+    insta::assert_snapshot!(plan_text(&plan(&home(&[]), &open()).expect("a plan")));
 }
 
 #[test]
-fn beside_what_is_there() {
+fn with_other_settings() {
     let own = "# extra\n- model_id: box   # at home\n  model_name: llama\n  api_base: http://box:8080/v1\n";
     let keys = "{\n  \"// Note\": \"This file stores secret API credentials. Do not share!\",\n  \"openai\": \"sk-mine\"\n}";
     let machine = home(&[
@@ -21,11 +21,11 @@ fn beside_what_is_there() {
     let [models, secrets] = &plan.changes[..] else { panic!("{plan:?}") };
     assert_kept(own, &models.after);
     assert_kept(keys, &secrets.after);
-    insta::assert_snapshot!(told(&plan));
+    insta::assert_snapshot!(plan_text(&plan));
 }
 
 #[test]
-fn what_is_no_list_is_refused() {
+fn settings_without_a_list_are_refused() {
     assert!(matches!(refused(&CLIENT, FILE, "model_id: box\n"), UnfitSettings::Malformed { .. }));
     assert!(matches!(refused(&CLIENT, FILE, "- [\n"), UnfitSettings::Malformed { .. }));
     let taken = home(&[("/home/me/.config/io.datasette.llm/keys.json", r#"{"ibeam":"x"}"#)]);
@@ -34,12 +34,12 @@ fn what_is_no_list_is_refused() {
 }
 
 #[test]
-fn for_one_run() {
+fn single_run() {
     insta::assert_snapshot!(started(&launch(&home(&[]), &locked()).expect("a launch")));
 }
 
 #[test]
-fn each_system_has_its_place() {
+fn settings_path_depends_on_the_system() {
     let first = |system, env: &[(&str, &str)]| places(&CLIENT, system, env).swap_remove(0);
     let mac = "/home/me/Library/Application Support/io.datasette.llm/extra-openai-models.yaml";
     assert_eq!(first(System::Linux, &[]), FILE);

@@ -26,6 +26,21 @@ pub(crate) enum FileContent {
     NoFile,
 }
 
+impl FileContent {
+    pub(super) fn text(self, path: &Path) -> Result<String, UnfitSettings> {
+        match self {
+            Self::Bytes(bytes) => String::from_utf8(bytes)
+                .map_err(|_| unreadable(path, "it is not UTF-8 text".to_owned())),
+            Self::Long => Err(unreadable(path, format!("it is longer than {} MiB", LONGEST >> 20))),
+            Self::NoFile => Err(unreadable(path, "it is not a regular file".to_owned())),
+        }
+    }
+}
+
+fn unreadable(path: &Path, why: String) -> UnfitSettings {
+    UnfitSettings::Unreadable { path: path.to_path_buf(), why }
+}
+
 trait FileView: Send + Sync {
     fn read(&self, path: &Path) -> io::Result<Option<FileContent>>;
     fn is_there(&self, path: &Path) -> bool;
@@ -140,17 +155,9 @@ impl UserMachine {
     /// # Errors
     /// It cannot be read, is too long, or is not UTF-8.
     pub(crate) fn read(&self, path: &Path) -> Result<Option<String>, UnfitSettings> {
-        let unreadable = |why: String| UnfitSettings::Unreadable { path: path.to_path_buf(), why };
         match self.files.read(path) {
-            Ok(None) => Ok(None),
-            Ok(Some(FileContent::Bytes(bytes))) => String::from_utf8(bytes)
-                .map(Some)
-                .map_err(|_| unreadable("it is not UTF-8 text".to_owned())),
-            Ok(Some(FileContent::Long)) => {
-                Err(unreadable(format!("it is longer than {} MiB", LONGEST >> 20)))
-            }
-            Ok(Some(FileContent::NoFile)) => Err(unreadable("it is not a regular file".to_owned())),
-            Err(error) => Err(unreadable(error.to_string())),
+            Ok(content) => content.map(|content| content.text(path)).transpose(),
+            Err(error) => Err(unreadable(path, error.to_string())),
         }
     }
 

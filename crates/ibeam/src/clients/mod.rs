@@ -55,7 +55,7 @@ pub(crate) const CLIENTS: &[&ClientSpec] = &[
     &env::CLIENT,
 ];
 
-/// A program that talks to models, and how it is told to talk to this gateway.
+/// A program that uses models, and how it is set up to use this gateway.
 pub(crate) struct ClientSpec {
     /// What users type.
     pub(crate) name: &'static str,
@@ -143,7 +143,7 @@ impl Wiring {
         self.key.expose_secret() == ANY_KEY
     }
 
-    /// The model, or where nobody chose one, the first that fits.
+    /// The model, or if none was chosen, the first that fits.
     fn rather_than_auto(&self, fits: impl Fn(&Offered) -> bool) -> &str {
         match self.models.iter().find(|model| fits(model)) {
             Some(model) if self.model == AUTO => &model.id,

@@ -9,7 +9,7 @@ use serde_json::Map;
 use super::{
     ClientApi, ClientSpec, Launch, SetupPlan, UnfitSettings, UserMachine, Wiring,
     pi::{ID, by_extension, provider},
-    sheet::Yaml,
+    sheet::YamlSheet,
 };
 
 pub(super) const CLIENT: ClientSpec = ClientSpec {
@@ -53,7 +53,7 @@ fn plan(machine: &UserMachine, wiring: &Wiring) -> Result<SetupPlan, UnfitSettin
         return Err(UnfitSettings::Conflict { path: older, what });
     }
     let [first, _] = &names;
-    let mut sheet = Yaml::open(machine, there.unwrap_or(first).clone())?;
+    let mut sheet = YamlSheet::open(machine, there.unwrap_or(first).clone())?;
     if sheet.has(&["providers", ID]) {
         return Err(sheet.conflict(format!("`providers.{ID}`")));
     }

@@ -4,26 +4,26 @@ use crate::clients::System;
 const FILE: &str = "/home/me/.omp/agent/models.yml";
 
 #[test]
-fn for_someone_new() {
-    insta::assert_snapshot!(told(&plan(&home(&[]), &open()).expect("a plan")));
+fn without_settings() {
+    insta::assert_snapshot!(plan_text(&plan(&home(&[]), &open()).expect("a plan")));
 }
 
 #[test]
-fn beside_what_is_there() {
+fn with_other_settings() {
     let own = "# my providers\nproviders:\n    ollama:   # here\n        auth: none\n        \
                baseUrl: http://localhost:11434\n# the end\n";
-    insta::assert_snapshot!(told(&with(&CLIENT, FILE, own)));
+    insta::assert_snapshot!(plan_text(&with(&CLIENT, FILE, own)));
 }
 
 #[test]
-fn the_other_ending_is_used_where_it_is() {
+fn existing_yaml_extension_is_used() {
     let other = "/home/me/.omp/agent/models.yaml";
     let plan = with(&CLIENT, other, "# mine\nproviders:\n");
     assert_eq!(plan.changes[0].path.display().to_string(), other);
 }
 
 #[test]
-fn an_older_file_is_not_hidden() {
+fn older_settings_file_is_a_conflict() {
     let older = refused(&CLIENT, "/home/me/.omp/agent/models.json", "{}");
     assert!(older.to_string().ends_with("start it once"), "{older}");
     assert!(matches!(
@@ -34,7 +34,7 @@ fn an_older_file_is_not_hidden() {
 }
 
 #[test]
-fn for_one_run() {
+fn single_run() {
     let launch = started(&launch(&home(&[]), &locked()).expect("a launch"));
     assert!(
         launch.starts_with("omp --extension {files}/ibeam.js --model ibeam/auto\n"),
@@ -43,7 +43,7 @@ fn for_one_run() {
 }
 
 #[test]
-fn where_its_variables_say() {
+fn settings_path_follows_variables() {
     let cases: [(&[(&str, &str)], &str); 5] = [
         (&[], FILE),
         (&[("PI_CONFIG_DIR", ".other")], "/home/me/.other/agent/models.yml"),

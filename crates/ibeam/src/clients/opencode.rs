@@ -1,14 +1,13 @@
 //! OpenCode: the plugin, and its default model where there is none. A gateway elsewhere
 //! becomes a provider in its settings, since the plugin starts the one of this machine.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use secrecy::ExposeSecret as _;
 use serde_json::{Map, Value, json};
 
 use super::{
     Change, ClientApi, ClientSpec, Launch, Offered, SetupPlan, UnfitSettings, UserMachine, Wiring,
-    edit::json,
+    sheet::{JsonSheet, key, v1},
 };
 
 pub(super) const CLIENT: ClientSpec = ClientSpec {
@@ -43,18 +42,20 @@ fn files(machine: &UserMachine) -> Vec<PathBuf> {
 
 fn plan(machine: &UserMachine, wiring: &Wiring) -> Result<SetupPlan, UnfitSettings> {
     let (mut model, mut provider) = (None, false);
-    let mut there = Vec::new();
+    let mut first = None;
     for path in files(machine) {
-        let Some(text) = machine.read(&path)? else { continue };
-        let document = json::JsonDocument::parse(&text).map_err(UnfitSettings::in_file(&path))?;
-        model = model.or_else(|| document.get(&["model"]));
-        if document.get(&["provider", ID]).is_some() {
+        if machine.read(&path)?.is_none() {
+            continue;
+        }
+        let sheet = JsonSheet::open(machine, path)?;
+        model = model.or_else(|| sheet.get(&["model"]));
+        if sheet.has(&["provider", ID]) {
             if !wiring.local {
-                return Err(UnfitSettings::Conflict { path, what: format!("`provider.{ID}`") });
+                return Err(sheet.conflict(format!("`provider.{ID}`")));
             }
             provider = true;
         }
-        there.push((path, text));
+        first.get_or_insert(sheet);
     }
     let mut plan = SetupPlan::default();
     if wiring.local {
@@ -70,45 +71,29 @@ fn plan(machine: &UserMachine, wiring: &Wiring) -> Result<SetupPlan, UnfitSettin
     if model.is_some() && wiring.local && wiring.args.is_empty() {
         return Ok(plan);
     }
-    let (path, text) = there
-        .into_iter()
-        .next()
-        .unwrap_or_else(|| (folder(machine).join("opencode.json"), String::new()));
-    let after = settings(&path, &text, wiring, model.is_none())?;
-    plan.changes.push(Change { path, after, private: !wiring.local && !wiring.is_open() });
+    let mut sheet = match first {
+        Some(sheet) => sheet,
+        None => JsonSheet::open(machine, folder(machine).join("opencode.json"))?,
+    };
+    fill(&mut sheet, wiring, model.is_none())?;
+    plan.changes.push(sheet.change(!wiring.local && !wiring.is_open()));
     Ok(plan)
 }
 
-fn settings(
-    path: &Path,
-    text: &str,
-    wiring: &Wiring,
-    model: bool,
-) -> Result<String, UnfitSettings> {
-    let refused = UnfitSettings::in_file(path);
-    let mut document = json::JsonDocument::parse(text).map_err(&refused)?;
-    let empty = text.trim().is_empty();
-    if empty {
-        document
-            .set(&["$schema"], &Value::from("https://opencode.ai/config.json"))
-            .map_err(&refused)?;
+fn fill(sheet: &mut JsonSheet, wiring: &Wiring, model: bool) -> Result<(), UnfitSettings> {
+    if sheet.is_blank() {
+        sheet.set(&["$schema"], "https://opencode.ai/config.json")?;
     }
     if model {
-        let id = Value::from(format!("{ID}/{}", wiring.model));
-        document.set(&["model"], &id).map_err(&refused)?;
+        sheet.set(&["model"], format!("{ID}/{}", wiring.model))?;
     }
     if !wiring.local {
-        document.set(&["provider", ID], &block(wiring)).map_err(&refused)?;
+        sheet.set(&["provider", ID], block(wiring))?;
     } else if !wiring.args.is_empty() {
         // The plugin starts a gateway by itself: it is to be the one that was meant.
-        let args = Value::from(wiring.args.clone());
-        document.set(&["provider", ID, "options", "args"], &args).map_err(&refused)?;
+        sheet.set(&["provider", ID, "options", "args"], wiring.args.clone())?;
     }
-    let mut after = document.to_string();
-    if empty && !after.ends_with('\n') {
-        after.push('\n');
-    }
-    Ok(after)
+    Ok(())
 }
 
 fn block(wiring: &Wiring) -> Value {
@@ -117,7 +102,7 @@ fn block(wiring: &Wiring) -> Value {
     json!({
         "npm": "@ai-sdk/openai-compatible",
         "name": "Cursor",
-        "options": { "baseURL": format!("{}/v1", wiring.url), "apiKey": wiring.key.expose_secret() },
+        "options": { "baseURL": v1(wiring), "apiKey": key(wiring) },
         "models": models,
     })
 }

@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use super::*;
 use crate::clients::{
     System,
@@ -7,7 +9,7 @@ use crate::clients::{
 const FOLDER: &str = "/home/me/.config/opencode";
 
 #[test]
-fn for_someone_new() {
+fn without_settings() {
     let plan = plan(&home(&[]), &locked()).unwrap();
     let [plugin, settings] = &plan.changes[..] else { panic!("{plan:?}") };
     assert_eq!(plugin.path, Path::new(FOLDER).join("plugin/ibeam.js"));
@@ -21,7 +23,7 @@ fn for_someone_new() {
 }
 
 #[test]
-fn the_file_that_wins_is_the_one_that_is_changed() {
+fn file_with_precedence_is_changed() {
     let file = |name: &str| format!("{FOLDER}/{name}");
     let (json, jsonc) = (file("opencode.json"), file("opencode.jsonc"));
     let machine = home(&[(&json, "{}"), (&jsonc, "{ // mine\n}")]);
@@ -36,7 +38,7 @@ fn the_file_that_wins_is_the_one_that_is_changed() {
 }
 
 #[test]
-fn models_of_the_user_stay() {
+fn users_models_are_kept() {
     let path = format!("{FOLDER}/opencode.json");
     let text = "{\"model\": \"a/b\", \"provider\": {\"cursor\": {\"models\": {}}}}";
     let machine = home(&[(&path, text)]);
@@ -49,7 +51,7 @@ fn models_of_the_user_stay() {
 }
 
 #[test]
-fn the_plugin_is_told_which_gateway_was_meant() {
+fn plugin_gets_the_options_of_the_gateway() {
     let args = ["--profile", "work", "--sim"].map(str::to_owned).to_vec();
     let wiring = Wiring { args, ..open() };
     let path = format!("{FOLDER}/opencode.json");
@@ -66,7 +68,7 @@ fn the_plugin_is_told_which_gateway_was_meant() {
 }
 
 #[test]
-fn a_gateway_elsewhere_becomes_a_provider() {
+fn remote_gateway_becomes_a_provider() {
     let wiring = Wiring { local: false, url: "https://box".to_owned(), ..locked() };
     let plan = plan(&home(&[]), &wiring).unwrap();
     let [settings] = &plan.changes[..] else { panic!("{plan:?}") };
@@ -80,7 +82,7 @@ fn a_gateway_elsewhere_becomes_a_provider() {
 }
 
 #[test]
-fn one_run_needs_no_file() {
+fn run_writes_no_file() {
     let launch = launch(&home(&[]), &locked()).unwrap();
     let [(name, content)] = &launch.env[..] else { panic!("{launch:?}") };
     assert_eq!(name, "OPENCODE_CONFIG_CONTENT");

@@ -4,12 +4,12 @@ use crate::clients::System;
 const FILE: &str = "/home/me/.pi/agent/models.json";
 
 #[test]
-fn for_someone_new() {
-    insta::assert_snapshot!(told(&plan(&home(&[]), &open()).expect("a plan")));
+fn without_settings() {
+    insta::assert_snapshot!(plan_text(&plan(&home(&[]), &open()).expect("a plan")));
 }
 
 #[test]
-fn beside_what_is_there() {
+fn with_other_settings() {
     let own = r#"{
   // what runs here
   "providers": {
@@ -19,23 +19,23 @@ fn beside_what_is_there() {
     }
   }
 }"#;
-    insta::assert_snapshot!(told(&with(&CLIENT, FILE, own)));
+    insta::assert_snapshot!(plan_text(&with(&CLIENT, FILE, own)));
 }
 
 #[test]
-fn a_provider_of_this_name_stays() {
+fn provider_of_this_name_is_a_conflict() {
     let own = r#"{ "providers": { "ibeam": {} } }"#;
     assert!(matches!(refused(&CLIENT, FILE, own), UnfitSettings::Conflict { .. }));
     assert!(matches!(refused(&CLIENT, FILE, "{"), UnfitSettings::Malformed { .. }));
 }
 
 #[test]
-fn for_one_run() {
+fn single_run() {
     insta::assert_snapshot!(started(&launch(&home(&[]), &locked()).expect("a launch")));
 }
 
 #[test]
-fn where_its_variable_says() {
+fn settings_path_follows_the_variable() {
     assert_eq!(places(&CLIENT, System::Windows, &[]), [FILE]);
     assert_eq!(
         places(&CLIENT, System::Linux, &[("PI_CODING_AGENT_DIR", "/p")]),

@@ -1,5 +1,5 @@
 //! Tries a client that has been set up, as its user would: it is asked for what is in a file,
-//! which takes an answer and a tool. In a folder with nothing else, with nobody at the
+//! which takes an answer and a tool. In a folder with nothing else, without a
 //! keyboard, and with the rights to read.
 
 use std::{
@@ -21,7 +21,7 @@ use ibeam_server::random;
 const PATIENCE: Duration = Duration::from_secs(150);
 /// What is read of what it says.
 const LONGEST: u64 = 4 << 20;
-/// What is told of one that failed.
+/// How much of the output of a failed test is shown.
 const LAST_LINES: usize = 6;
 
 const FILE: &str = "probe.txt";
@@ -104,7 +104,7 @@ fn text(file: &mut File) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The end of what it said, below the line that tells of it.
+/// The end of its output, below the error.
 fn last(text: &str) -> String {
     let text = anstream::adapter::strip_str(text).to_string();
     let text = redact::text(&text);

@@ -12,17 +12,17 @@ fn probe(script: &str) -> (tempfile::TempDir, ClientProbe) {
 }
 
 #[tokio::test]
-async fn who_reads_the_file_has_passed() {
+async fn client_that_reads_the_file_passes() {
     let (_folder, client) =
         probe("[ \"$1 $2\" = '--model m' ] && echo \"$3\" | grep -q 'probe.txt' && cat probe.txt");
     client.run("m").await.unwrap();
-    // What it leaves behind keeps nobody waiting.
+    // Processes that it leaves behind are not waited for.
     let (_folder, client) = probe("sleep 600 & cat probe.txt");
     client.run("m").await.unwrap();
 }
 
 #[tokio::test]
-async fn who_does_not_is_told_of_with_its_last_words() {
+async fn failed_client_is_reported_with_its_last_lines() {
     let (_folder, client) = probe("echo I read it; echo 'Not logged in' >&2; exit 1");
     let error = client.run("m").await.unwrap_err().to_string();
     assert!(error.ends_with("asked to read\n  | Not logged in"), "{error}");

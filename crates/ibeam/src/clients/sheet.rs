@@ -1,62 +1,19 @@
 //! What the plans of several clients have in common: a file of settings that is read,
 //! edited and becomes a change, and the models in the order in which a list should have them.
 
-use std::{fmt::Display, path::PathBuf};
+use std::path::PathBuf;
 
 use secrecy::ExposeSecret as _;
 use serde_json::Value;
 
 use super::{
     Change, Offered, UnfitSettings, UserMachine, Wiring,
-    edit::{EditRefused, json, yaml},
+    edit::{EditRefused, ListDocument, SettingsDocument, json, toml, yaml},
 };
 
-/// A text that can be edited.
-pub(super) trait SheetFormat: Display + Sized {
-    fn parse(text: &str) -> Result<Self, EditRefused>;
-    fn get(&self, path: &[&str]) -> Option<Value>;
-    fn set(&mut self, path: &[&str], value: &Value) -> Result<(), EditRefused>;
-    fn push(&mut self, path: &[&str], value: &Value) -> Result<(), EditRefused>;
-}
-
-impl SheetFormat for json::JsonDocument {
-    fn parse(text: &str) -> Result<Self, EditRefused> {
-        Self::parse(text)
-    }
-
-    fn get(&self, path: &[&str]) -> Option<Value> {
-        self.get(path)
-    }
-
-    fn set(&mut self, path: &[&str], value: &Value) -> Result<(), EditRefused> {
-        self.set(path, value)
-    }
-
-    fn push(&mut self, path: &[&str], value: &Value) -> Result<(), EditRefused> {
-        self.push_unique(path, value)
-    }
-}
-
-impl SheetFormat for yaml::YamlDocument {
-    fn parse(text: &str) -> Result<Self, EditRefused> {
-        Self::parse(text)
-    }
-
-    fn get(&self, path: &[&str]) -> Option<Value> {
-        self.get(path)
-    }
-
-    fn set(&mut self, path: &[&str], value: &Value) -> Result<(), EditRefused> {
-        self.set(path, value)
-    }
-
-    fn push(&mut self, path: &[&str], value: &Value) -> Result<(), EditRefused> {
-        self.push_unique(path, value)
-    }
-}
-
 pub(super) type JsonSheet = SettingsSheet<json::JsonDocument>;
-pub(super) type Yaml = SettingsSheet<yaml::YamlDocument>;
+pub(super) type TomlSheet = SettingsSheet<toml::TomlDocument>;
+pub(super) type YamlSheet = SettingsSheet<yaml::YamlDocument>;
 
 /// A file of settings, while a plan edits it.
 #[derive(Debug)]
@@ -67,10 +24,18 @@ pub(super) struct SettingsSheet<D> {
     document: D,
 }
 
-impl<D: SheetFormat> SettingsSheet<D> {
+impl<D: SettingsDocument> SettingsSheet<D> {
     pub(super) fn open(machine: &UserMachine, path: PathBuf) -> Result<Self, UnfitSettings> {
+        Self::parsed(machine, path, D::parse)
+    }
+
+    fn parsed(
+        machine: &UserMachine,
+        path: PathBuf,
+        parse: fn(&str) -> Result<D, EditRefused>,
+    ) -> Result<Self, UnfitSettings> {
         let text = machine.read(&path)?.unwrap_or_default();
-        let document = D::parse(&text).map_err(UnfitSettings::in_file(&path))?;
+        let document = parse(&text).map_err(UnfitSettings::in_file(&path))?;
         Ok(Self { path, blank: text.trim().is_empty(), document })
     }
 
@@ -106,8 +71,11 @@ impl<D: SheetFormat> SettingsSheet<D> {
         &mut self,
         path: &[&str],
         value: impl Into<Value>,
-    ) -> Result<(), UnfitSettings> {
-        self.document.push(path, &value.into()).map_err(UnfitSettings::in_file(&self.path))
+    ) -> Result<(), UnfitSettings>
+    where
+        D: ListDocument,
+    {
+        self.document.push_unique(path, &value.into()).map_err(UnfitSettings::in_file(&self.path))
     }
 
     /// A setting of the user's stands where ours would.
@@ -127,6 +95,13 @@ impl<D: SheetFormat> SettingsSheet<D> {
     pub(super) fn change(self, private: bool) -> Change {
         let after = self.text();
         Change { path: self.path, after, private }
+    }
+}
+
+impl JsonSheet {
+    /// As [`json::JsonDocument::parse_strict`].
+    pub(super) fn open_strict(machine: &UserMachine, path: PathBuf) -> Result<Self, UnfitSettings> {
+        Self::parsed(machine, path, json::JsonDocument::parse_strict)
     }
 }
 

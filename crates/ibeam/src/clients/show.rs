@@ -6,10 +6,10 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 use super::engine::Edit;
 
-/// A new file with more lines than this is a program, which nobody reads here.
+/// A new file with more lines than this is a program, and is not shown.
 const LONGEST: usize = 100;
 
-/// Of a value that is told in a sentence.
+/// Of a value that is shown in a sentence.
 const WIDEST: usize = 60;
 
 /// One line of a diff, by what it says.
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn nobodys_keys_are_shown() {
+    fn keys_are_masked_in_diffs() {
         let now = "{\n  \"url\": \"http://x\",\n  \"apiKey\":\n    \"hunter2\"\n}\n";
         let after = now.replace("\n}", ",\n  \"a\": \"ibk_verySecretIndeed\"\n}");
         let text = shown(Some(now), Some(&after));
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_one_line_hides_all_of_them() {
+    fn keys_in_a_single_line_file_are_masked() {
         let now = r#"{"provider":{"x":{"apiKey":"hunter2"}},"token":"hunter2","n":1}"#;
         let after = r#"{"provider":{"x":{"apiKey":"hunter2"}},"token":"hunter2","n":2}"#;
         let text = shown(Some(now), Some(after));

@@ -1,5 +1,5 @@
 //! Whether a client would get what it needs: one streamed answer, and one round trip of a
-//! tool, at the gateway's own door, in the words of the client's API.
+//! tool, at the gateway's own address, in the format of the client's API.
 
 use std::{sync::Arc, time::Duration};
 
@@ -247,8 +247,8 @@ fn second(dialect: ClientApi, mut body: Value, call: &VerifyCall, given: &Value)
             ]),
         ),
     };
-    if let (Some(Value::Array(told)), Value::Array(more)) = (body.get_mut(at), more) {
-        told.extend(more);
+    if let (Some(Value::Array(sent)), Value::Array(more)) = (body.get_mut(at), more) {
+        sent.extend(more);
     }
     if let Some(fields) = body.as_object_mut() {
         fields.remove("tool_choice");
@@ -368,7 +368,7 @@ struct OfferedCapabilities {
     efforts: Vec<String>,
 }
 
-/// For models whose limits nobody knows.
+/// For models whose limits are unknown.
 const CONTEXT: u64 = 128_000;
 const OUTPUT: u64 = 32_000;
 

@@ -6,7 +6,7 @@ fn call() -> Option<VerifyCall> {
 }
 
 #[test]
-fn each_dialect_is_understood() {
+fn every_dialect_is_parsed() {
     let chat = r#"data: {"choices":[{"index":0,"delta":{"role":"assistant","content":"Hel"}}]}
 
 data: {"choices":[{"index":0,"delta":{"content":"lo"}}]}
@@ -48,7 +48,7 @@ data: {"type":"message_stop"}
 }
 
 #[test]
-fn failures_are_told_in_their_own_words() {
+fn failures_keep_their_message() {
     let streams = [
         (ClientApi::Chat, r#"data: {"error":{"message":"no plan"}}"#),
         (
@@ -63,13 +63,13 @@ fn failures_are_told_in_their_own_words() {
 }
 
 #[test]
-fn a_result_follows_its_call() {
+fn result_follows_its_call() {
     for dialect in [ClientApi::Chat, ClientApi::Responses, ClientApi::Messages] {
         let asked = first(dialect, "m", "q", true);
         assert!(asked["tool_choice"].is_object());
-        let told = second(dialect, asked, &call().unwrap(), &json!({ "word": WORD }));
-        assert!(told.get("tool_choice").is_none());
-        let list = told.get("messages").or(told.get("input")).unwrap();
-        assert_eq!(list.as_array().unwrap().len(), 3, "{told}");
+        let body = second(dialect, asked, &call().unwrap(), &json!({ "word": WORD }));
+        assert!(body.get("tool_choice").is_none());
+        let list = body.get("messages").or(body.get("input")).unwrap();
+        assert_eq!(list.as_array().unwrap().len(), 3, "{body}");
     }
 }

@@ -3,12 +3,12 @@ use super::{super::fixtures::*, *};
 const FILE: &str = "/home/me/.config/zed/settings.json";
 
 #[test]
-fn for_someone_new() {
-    insta::assert_snapshot!(told(&plan(&home(&[]), &open()).expect("a plan")));
+fn without_settings() {
+    insta::assert_snapshot!(plan_text(&plan(&home(&[]), &open()).expect("a plan")));
 }
 
 #[test]
-fn beside_what_is_there() {
+fn with_other_settings() {
     let own = r#"// Zed settings
 //
 // see the documentation
@@ -25,18 +25,18 @@ fn beside_what_is_there() {
   /* nothing else */
 }
 "#;
-    insta::assert_snapshot!(told(&with(&CLIENT, FILE, own)));
+    insta::assert_snapshot!(plan_text(&with(&CLIENT, FILE, own)));
 }
 
 #[test]
-fn a_provider_of_this_name_stays() {
+fn provider_of_this_name_is_a_conflict() {
     let own = r#"{ "language_models": { "openai_compatible": { "ibeam-gateway": {} } } }"#;
     assert!(matches!(refused(&CLIENT, FILE, own), UnfitSettings::Conflict { .. }));
     assert!(matches!(refused(&CLIENT, FILE, "{ theme"), UnfitSettings::Malformed { .. }));
 }
 
 #[test]
-fn a_run_needs_the_settings() {
+fn run_requires_the_settings() {
     let without = launch(&home(&[]), &open()).expect_err("a refusal");
     assert!(without.to_string().contains("`ibeam setup zed` first"), "{without}");
     let after = &plan(&home(&[]), &open()).expect("a plan").changes[0].after;
@@ -47,7 +47,7 @@ fn a_run_needs_the_settings() {
 }
 
 #[test]
-fn each_system_has_its_place() {
+fn settings_path_depends_on_the_system() {
     assert_eq!(
         places(&CLIENT, System::Linux, &[("XDG_CONFIG_HOME", "/x")]),
         ["/x/zed/settings.json"]

@@ -42,7 +42,7 @@ pub struct BundlePart {
     text: String,
 }
 
-/// Hides what is nobody else's business.
+/// Hides secrets and personal data.
 #[derive(Clone, Debug, Default)]
 pub struct Veil {
     home: Option<String>,

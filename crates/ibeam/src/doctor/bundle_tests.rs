@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn accounts_secrets_and_the_home_are_hidden() {
+fn accounts_secrets_and_home_are_hidden() {
     let veil = Veil::new(Some(Path::new("/home/jane")), ["Jane Doe".to_owned()]);
     for (text, want) in [
         ("file /home/jane/.config/ibeam", "file ~/.config/ibeam"),
@@ -19,7 +19,7 @@ fn accounts_secrets_and_the_home_are_hidden() {
 }
 
 #[test]
-fn of_a_long_log_only_whole_lines_are_taken() {
+fn long_log_is_cut_at_a_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.log");
     let line = "0123456789 some words of a log\n";
@@ -32,7 +32,7 @@ fn of_a_long_log_only_whole_lines_are_taken() {
 }
 
 #[test]
-fn a_secret_is_masked_whatever_it_looks_like() {
+fn secrets_of_any_form_are_masked() {
     let secrets = ["correct horse", "correct horse battery", "pa\"ss/wörd", "plain-word"];
     let veil = Veil::new(None, []).masking(secrets.map(SecretString::from));
     for (text, want) in [

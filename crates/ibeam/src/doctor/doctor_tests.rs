@@ -61,7 +61,7 @@ pub(crate) fn healthy() -> Findings {
             written: Ok(()),
         }],
         files: FileFindings { looked_at: 4, faults: Vec::new() },
-        door: AccessFindings { key_needed: Ok(false), weak: Vec::new() },
+        access: AccessFindings { key_needed: Ok(false), weak: Vec::new() },
         ports: vec![Port { address: "127.0.0.1:18741".parse().unwrap(), state: PortState::Free }],
         running: Vec::new(),
         clients: Vec::new(),
@@ -104,12 +104,12 @@ fn one_red(found: &Findings, check: Check, code: Code) -> CheckLine {
     let reds = reds(found);
     assert_eq!(reds.len(), 1, "{reds:#?}");
     assert_eq!((reds[0].check, reds[0].code), (check, Some(code)), "{reds:#?}");
-    assert!(reds[0].mend.is_some(), "{reds:#?}");
+    assert!(reds[0].fix.is_some(), "{reds:#?}");
     reds[0].clone()
 }
 
 #[test]
-fn what_is_well_is_green_in_the_order_of_the_checks() {
+fn passed_checks_are_in_order() {
     let lines = judge(&healthy(), NOW);
     let odd: Vec<_> = lines.iter().filter(|line| line.state != CheckState::Ok).collect();
     assert_eq!(odd.len(), 1, "only that no client is installed: {odd:#?}");
@@ -118,7 +118,7 @@ fn what_is_well_is_green_in_the_order_of_the_checks() {
 }
 
 #[test]
-fn each_step_of_the_way_has_a_cause_of_its_own() {
+fn each_network_step_has_its_own_cause() {
     let stop = |network: &mut Network| {
         network.http2 = None;
         network.answer = None;
@@ -150,7 +150,7 @@ fn each_step_of_the_way_has_a_cause_of_its_own() {
 }
 
 #[test]
-fn a_clock_that_is_off_comes_before_a_token_that_looks_over() {
+fn wrong_clock_is_reported_before_an_expired_token() {
     let clock = |ours: u64, theirs: u64| {
         let mut agent = agent();
         agent.network.as_mut().unwrap().answer = Some(Ok(Some(ClockPair { theirs, ours })));
@@ -174,7 +174,7 @@ fn a_clock_that_is_off_comes_before_a_token_that_looks_over() {
 }
 
 #[test]
-fn a_token_from_the_future_tells_of_a_late_clock_where_no_date_does() {
+fn token_issued_in_the_future_reveals_a_late_clock() {
     let mut agent = agent();
     agent.network.as_mut().unwrap().answer = Some(Ok(None));
     agent.credential.as_mut().unwrap().issued = Some(NOW + 4_000);
@@ -184,7 +184,7 @@ fn a_token_from_the_future_tells_of_a_late_clock_where_no_date_does() {
 }
 
 #[test]
-fn failures_are_put_where_they_belong() {
+fn failures_are_attributed_to_their_check() {
     let models =
         |code| BackendFindings { models: Some(Err(failure(code))), ..BackendFindings::default() };
     let answer =
@@ -211,7 +211,7 @@ fn failures_are_put_where_they_belong() {
 }
 
 #[test]
-fn a_sign_in_that_is_not_there_is_no_fault_of_the_network() {
+fn missing_sign_in_is_not_a_network_failure() {
     for (none, code) in [
         (NoCredential::Nobody(Vec::new()), Code::NotSignedIn),
         (NoCredential::Unusable("malformed".to_owned()), Code::CredentialUnusable),
@@ -219,17 +219,17 @@ fn a_sign_in_that_is_not_there_is_no_fault_of_the_network() {
         let api = Some(ApiFindings { credential: Err(none), ..agent() });
         let found = Findings { api, asked: Some(BackendFindings::default()), ..healthy() };
         let line = one_red(&found, Check::Credential, code);
-        assert_eq!(line.mend.as_deref(), Some("ibeam login"));
+        assert_eq!(line.fix.as_deref(), Some("ibeam login"));
     }
     let api = Some(ApiFindings { credential: Err(NoCredential::Exposed), ..agent() });
-    let fault = AuditProblem { what: "other users can read it".to_owned(), mend: None };
+    let fault = AuditProblem { what: "other users can read it".to_owned(), fix: None };
     let files = FileFindings { looked_at: 1, faults: vec![fault] };
     let found = Findings { api, files, asked: Some(BackendFindings::default()), ..healthy() };
     one_red(&found, Check::Files, Code::FileExposed);
 }
 
 #[test]
-fn a_given_token_has_to_go_before_another_can_be_used() {
+fn given_token_must_be_unset_first() {
     let mut agent = agent();
     let credential = agent.credential.as_mut().unwrap();
     credential.renewable = false;
@@ -238,11 +238,11 @@ fn a_given_token_has_to_go_before_another_can_be_used() {
     let asked = Some(BackendFindings { models, ..BackendFindings::default() });
     let found = Findings { api: Some(agent), asked, ..healthy() };
     let line = one_red(&found, Check::Token, Code::TokenRefused);
-    assert_eq!(line.mend.as_deref(), Some("unset CURSOR_ACCESS_TOKEN; ibeam login"));
+    assert_eq!(line.fix.as_deref(), Some("unset CURSOR_ACCESS_TOKEN; ibeam login"));
 }
 
 #[test]
-fn cursors_program_is_missing_dead_or_signed_out() {
+fn cursor_cli_is_missing_dead_or_signed_out() {
     let with = |child: CursorAgentFindings, asked: BackendFindings| Findings {
         api: None,
         cursor_agent: Some(child),
@@ -270,7 +270,7 @@ fn cursors_program_is_missing_dead_or_signed_out() {
 }
 
 #[test]
-fn http2_is_missed_unless_it_is_not_wanted() {
+fn missing_http2_fails_unless_disabled() {
     let refused = |http2| {
         let mut found = way(|network| network.http2 = Some(http2));
         found.asked = Some(asked());
@@ -286,7 +286,7 @@ fn http2_is_missed_unless_it_is_not_wanted() {
 }
 
 #[test]
-fn this_machine_is_judged_line_by_line() {
+fn machine_findings_are_judged() {
     let folder = |free, written| {
         let path = PathBuf::from("/home/me/it's");
         vec![FolderFindings { path, free: Some(free), written }]
@@ -294,7 +294,7 @@ fn this_machine_is_judged_line_by_line() {
     let full = Unwritten::Full("No space left on device".to_owned());
     let found = Findings { folders: folder(0, Err(full)), ..healthy() };
     let line = one_red(&found, Check::Disk, Code::DiskFull);
-    assert_eq!(line.mend.as_deref(), Some(r"df -h '/home/me/it'\''s'"));
+    assert_eq!(line.fix.as_deref(), Some(r"df -h '/home/me/it'\''s'"));
     one_red(&Findings { folders: folder(1000, Ok(())), ..healthy() }, Check::Disk, Code::DiskFull);
     let low = Findings { folders: folder(50 << 20, Ok(())), ..healthy() };
     assert_eq!(reds(&low), Vec::new());
@@ -325,11 +325,11 @@ fn this_machine_is_judged_line_by_line() {
     let denied = port(PortState::Unusable("denied".to_owned()));
     one_red(&Findings { ports: denied, ..healthy() }, Check::Port, Code::PortUnusable);
 
-    let door = AccessFindings { key_needed: Ok(false), weak: vec!["open to all".to_owned()] };
-    one_red(&Findings { door, ..healthy() }, Check::Door, Code::DoorOpen);
-    let fault = AuditProblem { what: "malformed".to_owned(), mend: None };
-    let door = AccessFindings { key_needed: Err(fault), weak: Vec::new() };
-    one_red(&Findings { door, ..healthy() }, Check::Door, Code::KeysUnusable);
+    let access = AccessFindings { key_needed: Ok(false), weak: vec!["open to all".to_owned()] };
+    one_red(&Findings { access, ..healthy() }, Check::Access, Code::AccessOpen);
+    let fault = AuditProblem { what: "malformed".to_owned(), fix: None };
+    let access = AccessFindings { key_needed: Err(fault), weak: Vec::new() };
+    one_red(&Findings { access, ..healthy() }, Check::Access, Code::KeysUnusable);
 
     let client = |version: &str| {
         let version = Some(version.to_owned());
@@ -341,7 +341,7 @@ fn this_machine_is_judged_line_by_line() {
 }
 
 #[test]
-fn drift_is_told_and_stops_nobody() {
+fn drift_is_only_a_warning() {
     let drift = BTreeMap::from([("unknown_arms".to_owned(), 3)]);
     let found = Findings { asked: Some(BackendFindings { drift, ..asked() }), ..healthy() };
     assert_eq!(reds(&found), Vec::new());
@@ -352,7 +352,7 @@ fn drift_is_told_and_stops_nobody() {
 }
 
 #[test]
-fn names_are_said_once() {
+fn check_names_are_unique() {
     let mut names: Vec<&str> = Code::ALL.iter().map(|code| code.name()).collect();
     names.sort_unstable();
     let count = names.len();

@@ -18,7 +18,7 @@ pub struct Findings {
     pub config_file: Option<PathBuf>,
     pub folders: Vec<FolderFindings>,
     pub files: FileFindings,
-    pub door: AccessFindings,
+    pub access: AccessFindings,
     pub ports: Vec<Port>,
     /// Gateways of this user that run somewhere.
     pub running: Vec<RunningGateway>,
@@ -57,7 +57,7 @@ pub struct FileFindings {
     pub faults: Vec<AuditProblem>,
 }
 
-/// Who may come in.
+/// Who can call: whether clients need a key.
 #[derive(Clone, Debug)]
 pub struct AccessFindings {
     /// Clients need a key. The error says why the keys cannot be used.
@@ -106,7 +106,7 @@ pub struct Installed {
 #[derive(Clone, Debug)]
 pub struct ApiFindings {
     pub credential: Result<CredentialFindings, NoCredential>,
-    /// None: nobody was called.
+    /// None: no host was contacted.
     pub network: Option<Network>,
 }
 
@@ -191,7 +191,7 @@ pub struct CursorAgentFindings {
     pub program: Result<PathBuf, String>,
     /// What it says of its version, or how it ended instead.
     pub version: Option<Result<String, String>>,
-    /// Who is signed in to it.
+    /// The account that is signed in to it.
     pub account: Option<Result<String, BackendFailure>>,
 }
 

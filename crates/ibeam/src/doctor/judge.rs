@@ -7,6 +7,8 @@ mod asked;
 mod machine;
 mod network;
 
+pub(crate) use self::network::span;
+
 use super::{
     findings::Findings,
     report::{Check, CheckLine, CheckState},
@@ -22,7 +24,7 @@ pub fn judge(found: &Findings, now: u64) -> Vec<CheckLine> {
     machine::settings(found, &mut lines);
     machine::disk(found, &mut lines);
     machine::files(found, &mut lines);
-    machine::door(found, &mut lines);
+    machine::access(found, &mut lines);
     machine::ports(found, &mut lines);
     machine::clients(found, &mut lines);
     if let Some(api) = &found.api {
@@ -51,7 +53,7 @@ pub fn title(check: Check) -> &'static str {
         Check::Settings => "settings",
         Check::Disk => "disk",
         Check::Files => "files",
-        Check::Door => "access",
+        Check::Access => "access",
         Check::Port => "port",
         Check::Clients => "clients",
         Check::Credential => "sign-in",

@@ -17,6 +17,7 @@ mod report;
 pub mod secrets;
 mod version;
 
+pub(crate) use self::judge::span;
 pub use self::{
     look::{DoctorSubject, examine},
     report::{Check, CheckLine, CheckState, Code, DoctorReport},

@@ -34,7 +34,7 @@ names! {
         Settings = "settings",
         Disk = "disk",
         Files = "files",
-        Door = "access",
+        Access = "access",
         Port = "port",
         Clients = "clients",
         Credential = "credential",
@@ -63,7 +63,7 @@ names! {
         DiskLow = "disk_low",
         FolderNotWritable = "folder_not_writable",
         FileExposed = "file_exposed",
-        DoorOpen = "access_open",
+        AccessOpen = "access_open",
         KeysUnusable = "keys_unusable",
         PortTaken = "port_taken",
         PortForeign = "port_foreign",
@@ -115,29 +115,28 @@ pub struct CheckLine {
     pub code: Option<Code>,
     pub what: String,
     /// The command that fixes it.
-    #[serde(rename = "fix")]
-    pub mend: Option<String>,
+    pub fix: Option<String>,
 }
 
 impl CheckLine {
     pub(super) fn ok(check: Check, what: impl Into<String>) -> Self {
-        Self { check, state: CheckState::Ok, code: None, what: what.into(), mend: None }
+        Self { check, state: CheckState::Ok, code: None, what: what.into(), fix: None }
     }
 
     pub(super) fn skipped(check: Check, what: impl Into<String>) -> Self {
-        Self { check, state: CheckState::Skipped, code: None, what: what.into(), mend: None }
+        Self { check, state: CheckState::Skipped, code: None, what: what.into(), fix: None }
     }
 
     pub(super) fn fail(check: Check, code: Code, what: impl Into<String>) -> Self {
-        Self { check, state: CheckState::Fail, code: Some(code), what: what.into(), mend: None }
+        Self { check, state: CheckState::Fail, code: Some(code), what: what.into(), fix: None }
     }
 
     pub(super) fn warn(check: Check, code: Code, what: impl Into<String>) -> Self {
         Self { state: CheckState::Warn, ..Self::fail(check, code, what) }
     }
 
-    pub(super) fn mend(mut self, command: impl Into<String>) -> Self {
-        self.mend = Some(command.into());
+    pub(super) fn fix(mut self, command: impl Into<String>) -> Self {
+        self.fix = Some(command.into());
         self
     }
 }
@@ -150,7 +149,7 @@ pub struct DoctorReport {
     pub ok: bool,
     /// Of the first red line.
     pub cause: Option<Code>,
-    /// Who answers: `agent`, `cli`, `acp` or `sim`.
+    /// The backend: `agent`, `cli`, `acp` or `sim`.
     pub backend: &'static str,
     pub model: String,
     /// Nothing was asked of the backend.

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_found_in_what_programs_say() {
+    fn versions_are_found_in_output() {
         for (text, want) in [
             ("1.18.33", Some("1.18.33")),
             ("2.1.325 (Claude Code)", Some("2.1.325")),
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_certainly_older_is() {
+    fn only_certainly_older_versions_are_older() {
         for (one, other, want) in [
             ("1.18.9", "1.18.18", true),
             ("1.18.18", "1.18.18", false),

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::Living;
+use super::LivingInstance;
 use ibeam_server::files::FileError;
 
 /// Why a gateway in the background cannot be started or ended.
@@ -40,7 +40,7 @@ pub struct PortTaken {
 #[derive(Clone, Debug)]
 pub enum PortOwner {
     /// A gateway of this user that does not fit, or does not answer.
-    Own(Box<Living>),
+    Own(Box<LivingInstance>),
     /// A gateway of that version that is not registered as this user's.
     Gateway(String),
     /// Another program answers where a gateway of this user should.

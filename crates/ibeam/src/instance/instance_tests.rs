@@ -10,7 +10,7 @@ fn wanted(config: &Config) -> WantedInstance {
 }
 
 #[test]
-fn a_gateway_fits_that_would_answer_the_same() {
+fn gateway_with_the_same_settings_fits() {
     let plain = Config::default();
     assert!(wanted(&plain).fits(&kind(&plain)));
     let others: [fn(&mut Config); 5] = [
@@ -35,9 +35,9 @@ fn a_gateway_fits_that_would_answer_the_same() {
     }
 }
 
-/// Who said nothing takes whoever answers; who named one gets that one.
+/// Without a named backend any gateway fits; with one, only a gateway of that backend.
 #[test]
-fn the_backend_matters_to_those_who_named_it() {
+fn backend_is_compared_only_if_named() {
     let with = |named_backend| Config { named_backend, ..Config::default() };
     assert!(wanted(&with(None)).fits(&kind(&with(Some(BackendKind::Cli)))));
     assert!(wanted(&with(Some(BackendKind::Agent))).fits(&kind(&with(None))));
@@ -46,7 +46,7 @@ fn the_backend_matters_to_those_who_named_it() {
 }
 
 #[test]
-fn no_secret_is_in_what_tells_gateways_apart() {
+fn instance_kind_has_no_secret() {
     let mut config = Config { access_token: Some("a-token-of-mine".into()), ..Config::default() };
     let text = serde_json::to_string(&kind(&config)).unwrap();
     assert!(text.contains("\"token\"") && !text.contains("a-token-of-mine"), "{text}");
@@ -55,7 +55,7 @@ fn no_secret_is_in_what_tells_gateways_apart() {
 }
 
 #[test]
-fn the_one_for_all_is_on_this_machine_only() {
+fn shared_gateway_listens_only_locally() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut config = Config {
         listen: Listen::Tcp(([0, 0, 0, 0], taken.local_addr().unwrap().port()).into()),

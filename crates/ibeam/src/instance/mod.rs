@@ -47,7 +47,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 #[derive(Clone, Debug)]
 pub struct WantedInstance {
     kind: InstanceKind,
-    /// Nobody said who is to answer.
+    /// The settings name no backend.
     any_backend: bool,
     /// What a new one is started with, after `serve`.
     args: Vec<OsString>,
@@ -55,7 +55,7 @@ pub struct WantedInstance {
     logs_elsewhere: bool,
     /// Where a new one is to be. 0: anywhere.
     port: u16,
-    /// One on another port is of no use.
+    /// One on another port does not fit.
     stays: bool,
 }
 
@@ -127,48 +127,33 @@ pub struct RunningInstance {
 
 /// A gateway that lives, whether it answers or not.
 #[derive(Clone)]
-pub struct Living(InstanceEntry);
+pub struct LivingInstance {
+    /// Without a slash at its end.
+    pub url: String,
+    pub pid: u32,
+    pub version: String,
+    pub profile: String,
+    /// `agent`, `cli` or `acp`.
+    pub backend: String,
+    pub sim: bool,
+    /// It is in the background, for all.
+    pub shared: bool,
+    entry: InstanceEntry,
+}
 
-impl Living {
-    #[must_use]
-    pub fn pid(&self) -> u32 {
-        self.0.record.pid
+impl From<InstanceEntry> for LivingInstance {
+    fn from(entry: InstanceEntry) -> Self {
+        let InstanceRecord { url, pid, version, shared, kind, .. } = entry.record.clone();
+        let InstanceKind { profile, backend, sim, .. } = kind;
+        Self { url, pid, version, profile, backend, sim, shared, entry }
     }
+}
 
-    #[must_use]
-    pub fn url(&self) -> &str {
-        &self.0.record.url
-    }
-
-    #[must_use]
-    pub fn version(&self) -> &str {
-        &self.0.record.version
-    }
-
-    #[must_use]
-    pub fn profile(&self) -> &str {
-        &self.0.record.kind.profile
-    }
-
-    #[must_use]
-    pub fn backend(&self) -> &str {
-        &self.0.record.kind.backend
-    }
-
-    #[must_use]
-    pub fn is_sim(&self) -> bool {
-        self.0.record.kind.sim
-    }
-
-    #[must_use]
-    pub fn is_shared(&self) -> bool {
-        self.0.record.shared
-    }
-
+impl LivingInstance {
     /// Whether a client of `ibeam run` needs it. See [`hold`].
     #[must_use]
     pub fn is_held(&self) -> bool {
-        self.0.is_in_use()
+        self.entry.is_in_use()
     }
 
     /// None: it does not answer, or something else does.
@@ -178,8 +163,8 @@ impl Living {
 
     /// Nothing is sent to it before it has shown that it is the gateway with that key.
     async fn prove(&self) -> Result<RunningInstance, ProbeError> {
-        let InstanceRecord { url, key, pid, version, shared, kind, .. } = self.0.record.clone();
-        let key = SecretString::from(key);
+        let Self { url, pid, version, profile, backend, sim, shared, entry } = self.clone();
+        let key = SecretString::from(entry.record.key);
         // This is a request like any other: a gateway that is about to end for lack of requests stays.
         let health = probe::proven_health(&url, &key, PATIENCE).await?;
         Ok(RunningInstance {
@@ -188,9 +173,9 @@ impl Living {
             parked: health.sessions.parked,
             uptime: Duration::from_secs(health.uptime_seconds),
             key,
-            profile: kind.profile,
-            backend: kind.backend,
-            sim: kind.sim,
+            profile,
+            backend,
+            sim,
             started: false,
             stranger: None,
             url,
@@ -205,9 +190,9 @@ impl Living {
     /// # Errors
     /// It cannot be asked.
     pub async fn stop(&self, wait: Duration) -> Result<bool, InstanceError> {
-        start::end(self.pid())?;
+        start::end(self.pid)?;
         let begun = Instant::now();
-        while self.0.is_alive() {
+        while self.entry.is_alive() {
             if begun.elapsed() > wait {
                 return Ok(false);
             }
@@ -217,9 +202,9 @@ impl Living {
     }
 }
 
-impl std::fmt::Debug for Living {
+impl std::fmt::Debug for LivingInstance {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Living").field("url", &self.url()).finish_non_exhaustive()
+        f.debug_struct("LivingInstance").field("url", &self.url).finish_non_exhaustive()
     }
 }
 
@@ -241,24 +226,20 @@ pub fn log_file() -> Option<PathBuf> {
 /// # Errors
 /// The system does not lock the file.
 pub fn hold(running: &RunningInstance) -> io::Result<Option<File>> {
-    living_of(running).map(|one| one.0.hold()).transpose()
+    living_of(running).map(|one| one.entry.hold()).transpose()
 }
 
-fn living_of(running: &RunningInstance) -> Option<Living> {
-    all().into_iter().find(|one| one.url() == running.url && one.pid() == running.pid)
+fn living_of(running: &RunningInstance) -> Option<LivingInstance> {
+    all().into_iter().find(|one| one.url == running.url && one.pid == running.pid)
 }
 
 /// All gateways of this user.
 #[must_use]
-pub fn all() -> Vec<Living> {
-    let mut all: Vec<_> = folder()
-        .map(|folder| living(&folder))
-        .unwrap_or_default()
-        .into_iter()
-        .map(Living)
-        .collect();
+pub fn all() -> Vec<LivingInstance> {
+    let entries = folder().map(|folder| living(&folder)).unwrap_or_default();
+    let mut all: Vec<LivingInstance> = entries.into_iter().map(Into::into).collect();
     // This version's first, and of them the one for all.
-    all.sort_by_key(|one| (one.version() != OURS, !one.is_shared(), one.pid()));
+    all.sort_by_key(|one| (one.version != OURS, !one.shared, one.pid));
     all
 }
 
@@ -272,12 +253,12 @@ async fn search(wanted: &WantedInstance) -> Result<RunningInstance, Option<Strin
     let mut stranger = None;
     let mut all = all();
     // Of one version, that on the port of the settings comes first.
-    all.sort_by_key(|one| (one.version() != OURS, !wanted.is_at_port(one.url())));
+    all.sort_by_key(|one| (one.version != OURS, !wanted.is_at_port(&one.url)));
     for one in all {
-        if wanted.fits(&one.0.record.kind) && (!wanted.stays || wanted.is_at_port(one.url())) {
+        if wanted.fits(&one.entry.record.kind) && (!wanted.stays || wanted.is_at_port(&one.url)) {
             match one.prove().await {
                 Ok(running) => return Ok(RunningInstance { stranger, ..running }),
-                Err(ProbeError::Stranger) => stranger = Some(one.url().to_owned()),
+                Err(ProbeError::Stranger) => stranger = Some(one.url),
                 Err(_) => {}
             }
         }

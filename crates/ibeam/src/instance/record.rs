@@ -1,6 +1,6 @@
 //! What a gateway writes down of itself, for other programs of its user. Each has two
 //! files: one that says where it is, and one whose lock it holds for as long as it lives,
-//! so that nobody takes what a killed one left behind for a gateway.
+//! so that what a killed one left behind is not taken for a gateway.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -42,7 +42,7 @@ pub(super) struct InstanceRecord {
     pub(super) kind: InstanceKind,
 }
 
-/// What tells gateways apart that answer differently.
+/// The properties in which gateways that answer differently differ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct InstanceKind {
     pub(super) profile: String,
@@ -114,9 +114,9 @@ impl Registration {
         is_in_use(&self.record)
     }
 
-    /// Nobody is to find the process any more, though it still lives.
+    /// Other programs do not find the process any more, though it still lives.
     pub fn retire(&self) {
-        // If it cannot be removed, whoever finds it gets no answer there.
+        // If it cannot be removed, a program that finds it gets no answer there.
         let _ = fs::remove_file(&self.record);
     }
 }

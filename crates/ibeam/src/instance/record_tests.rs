@@ -32,7 +32,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn who_lives_is_found_and_leaves_nothing() {
+fn living_gateway_is_found_and_leaves_nothing() {
     let temp = tempfile::tempdir().unwrap();
     let folder = temp.path().join("instances");
     assert!(urls(&folder).is_empty());
@@ -44,7 +44,7 @@ fn who_lives_is_found_and_leaves_nothing() {
         use std::os::unix::fs::PermissionsExt as _;
         assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
     }
-    // Nobody finds it, and it lives.
+    // It is not found, although it lives.
     let entry = living(&folder).into_iter().find(|entry| entry.record.url.ends_with(":1")).unwrap();
     one.retire();
     assert_eq!(urls(&folder), ["http://127.0.0.1:2"]);
@@ -55,9 +55,9 @@ fn who_lives_is_found_and_leaves_nothing() {
     assert!(names(&folder).is_empty());
 }
 
-/// As after `kill -9`: the system let go of the lock, and nobody removed the files.
+/// As after `kill -9`: the system released the lock, and the files are left.
 #[test]
-fn what_a_killed_one_left_is_cleared_away() {
+fn files_of_a_killed_gateway_are_removed() {
     let temp = tempfile::tempdir().unwrap();
     let folder = temp.path();
     let registration = Registration::new(folder, &record("http://127.0.0.1:1")).unwrap();
@@ -85,7 +85,7 @@ fn what_a_killed_one_left_is_cleared_away() {
 
 /// One of a later version may say other things in its record.
 #[test]
-fn a_record_that_cannot_be_used_is_left_alone() {
+fn unusable_record_is_left_alone() {
     let temp = tempfile::tempdir().unwrap();
     let later = InstanceRecord { v: VERSION + 1, ..record("http://127.0.0.1:1") };
     let registration = Registration::new(temp.path(), &later).unwrap();
@@ -97,7 +97,7 @@ fn a_record_that_cannot_be_used_is_left_alone() {
 }
 
 #[test]
-fn it_knows_whether_somebody_needs_it() {
+fn use_by_a_client_is_detected() {
     let temp = tempfile::tempdir().unwrap();
     let registration = Registration::new(temp.path(), &record("http://127.0.0.1:1")).unwrap();
     let entry = living(temp.path()).pop().unwrap();

@@ -15,8 +15,8 @@ use tokio::{
 };
 
 use super::{
-    InstanceError, Living, OURS, PortOwner, PortTaken, RunningInstance, WantedInstance, all, find,
-    folder, living_of, log_file, search,
+    InstanceError, LivingInstance, OURS, PortOwner, PortTaken, RunningInstance, WantedInstance,
+    all, find, folder, living_of, log_file, search,
 };
 use ibeam_server::{
     files::{lock, private},
@@ -59,7 +59,7 @@ pub async fn ensure(wanted: &WantedInstance) -> Result<RunningInstance, Instance
     private::make_secret_dir(&folder)?;
     // The right to start one.
     let _turn = lock::acquire(&folder.join("start.lock"), TURN).await?;
-    // Somebody may have been faster.
+    // Another process may have started one in the meantime.
     let stranger = match search(wanted).await {
         Ok(running) if gives_way(&running) => {
             if let Some(old) = living_of(&running) {
@@ -78,7 +78,7 @@ pub async fn ensure(wanted: &WantedInstance) -> Result<RunningInstance, Instance
     }
     let new = start(wanted).await?;
     if wanted.stays && !wanted.is_at_port(&new.url) {
-        // Somebody took the port in between.
+        // Another program took the port in between.
         end(new.pid)?;
         return Err(taken(PortOwner::Other).into());
     }
@@ -86,10 +86,10 @@ pub async fn ensure(wanted: &WantedInstance) -> Result<RunningInstance, Instance
 }
 
 /// The gateway that fits, if one runs, also where the system has to start it first. None:
-/// nobody is there, and the port of the settings is free.
+/// none runs, and the port of the settings is free.
 ///
 /// # Errors
-/// Somebody else has the port.
+/// Another program has the port.
 pub async fn ready(wanted: &WantedInstance) -> Result<Option<RunningInstance>, PortTaken> {
     if let Some(running) = find(wanted).await {
         return Ok(Some(running));
@@ -101,14 +101,14 @@ pub async fn ready(wanted: &WantedInstance) -> Result<Option<RunningInstance>, P
     }
 }
 
-/// Who is at the port. A service that the system starts at the first request is not written
-/// down before that: so there is one.
+/// What is at the port. A service that the system starts at the first request has no record before
+/// that, so it is asked.
 async fn port_use(wanted: &WantedInstance) -> PortUse {
     let address = at(wanted.port);
     if is_free(address) {
         return PortUse::Free;
     }
-    let own = || all().into_iter().find(|one| wanted.is_at_port(one.url()));
+    let own = || all().into_iter().find(|one| wanted.is_at_port(&one.url));
     if let Some(own) = own() {
         return PortUse::Taken(match own.prove().await {
             Err(ProbeError::Stranger) => PortOwner::Stranger,
@@ -146,7 +146,7 @@ fn is_older(version: &str) -> bool {
 }
 
 /// Its stdout is a pipe to us until it says where it listens, or ends. What it says on
-/// stderr goes to a file without a name, since nobody is there later to read a pipe.
+/// stderr goes to a file without a name, since later there is no reader of a pipe.
 async fn start(wanted: &WantedInstance) -> Result<RunningInstance, InstanceError> {
     let program =
         std::env::current_exe().map_err(InstanceError::io("find the path of this program"))?;
@@ -159,7 +159,7 @@ async fn start(wanted: &WantedInstance) -> Result<RunningInstance, InstanceError
         command.arg("--log-file").arg(log);
     }
     command.args(&wanted.args);
-    // Not the folder of whoever came first.
+    // Not the folder of the program that came first.
     if let Ok(home) = etcetera::home_dir() {
         command.current_dir(home);
     }
@@ -175,7 +175,7 @@ async fn start(wanted: &WantedInstance) -> Result<RunningInstance, InstanceError
     };
     let why = match timeout(START, waiting).await {
         Ok(Ok(_)) => {
-            let new = all().into_iter().find(|one| one.url() == url.trim());
+            let new = all().into_iter().find(|one| one.url == url.trim());
             if let Some(running) = ask(new).await {
                 return Ok(RunningInstance { started: true, ..running });
             }
@@ -192,7 +192,7 @@ async fn start(wanted: &WantedInstance) -> Result<RunningInstance, InstanceError
     Err(InstanceError::NotStarted(why))
 }
 
-async fn ask(new: Option<Living>) -> Option<RunningInstance> {
+async fn ask(new: Option<LivingInstance>) -> Option<RunningInstance> {
     new?.ask().await
 }
 
@@ -208,8 +208,8 @@ fn last_words(file: &mut File) -> io::Result<String> {
 /// The hidden command of [`detach`].
 pub(crate) const DETACH: &str = "detach";
 
-/// Starts this program again, in a session of its own, and leaves it to itself: it is
-/// nobody's child, and outlives the terminal.
+/// Starts this program again, in a session of its own and without a parent, so that it outlives the
+/// terminal.
 ///
 /// # Errors
 /// The system does not start it.
@@ -292,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_older_one_with_nothing_to_do_gives_way() {
+    fn only_an_older_idle_gateway_is_replaced() {
         for older in ["0.0.9", "0.0.9-rc.1", "nonsense", ""] {
             assert!(is_older(older), "{older}");
         }
@@ -325,7 +325,7 @@ mod tests {
     /// One that ended by itself is no failure; one that is there ends, with all that is its.
     #[cfg(unix)]
     #[test]
-    fn who_is_asked_to_end_ends() {
+    fn process_that_is_asked_to_end_ends() {
         use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
         let mut child = Command::new("sleep").arg("60").process_group(0).spawn().unwrap();
         abandon(Some(child.id()));
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_words_are_the_last() {
+    fn end_of_the_output_is_kept() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[b'x'; 10_000]).unwrap();
         file.write_all(b"\nerror: no\n").unwrap();

@@ -6,8 +6,8 @@ use std::{
 };
 
 use super::{
-    CommandLine, CommandRunner, Comment, Encoding, Logs, Manager, ServiceFile, ServiceSpec,
-    ServiceState, ServiceStep, xml::escaped,
+    CommandLine, CommandRunner, CommentStyle, FileEncoding, ServiceFile, ServiceLogs,
+    ServiceManager, ServiceSpec, ServiceState, ServiceStep, xml::escaped,
 };
 
 /// Names are by domain there.
@@ -28,7 +28,7 @@ impl Launchd {
         let library = home.join("Library");
         Self {
             plist: library.join("LaunchAgents").join(format!("{LABEL}.plist")),
-            log: library.join("Logs").join("ibeam").join("service.log"),
+            log: library.join("ServiceLogs").join("ibeam").join("service.log"),
             domain: format!("gui/{user}"),
         }
     }
@@ -38,7 +38,7 @@ impl Launchd {
     }
 }
 
-impl Manager for Launchd {
+impl ServiceManager for Launchd {
     fn name(&self) -> &'static str {
         "launchd"
     }
@@ -67,8 +67,8 @@ impl Manager for Launchd {
             path,
             head: HEAD,
             body,
-            comment: Comment::Xml,
-            encoding: Encoding::Utf8,
+            comment: CommentStyle::Xml,
+            encoding: FileEncoding::Utf8,
         }]
     }
 
@@ -101,16 +101,12 @@ impl Manager for Launchd {
         }
     }
 
-    fn logs(&self, _: bool, _: u32) -> Logs {
-        Logs::In(self.log.clone())
+    fn logs(&self, _: bool, _: u32) -> ServiceLogs {
+        ServiceLogs::In(self.log.clone())
     }
 
     fn log_file(&self) -> Option<&Path> {
         Some(&self.log)
-    }
-
-    fn starts_on_demand(&self) -> bool {
-        false
     }
 
     fn notes(&self) -> Vec<String> {

@@ -24,12 +24,12 @@ fn value<'a>(dict: Node<'a, 'a>, key: &str) -> Node<'a, 'a> {
 }
 
 #[test]
-fn the_plist_is_as_it_should_be() {
+fn plist_matches_its_snapshot() {
     insta::assert_snapshot!("plist", text());
 }
 
 #[test]
-fn the_plist_is_well_formed_and_says_what_was_meant() {
+fn plist_is_well_formed_and_complete() {
     let text = text();
     let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
     let document = Document::parse_with_options(&text, options).unwrap();
@@ -48,7 +48,7 @@ fn the_plist_is_well_formed_and_says_what_was_meant() {
 }
 
 #[test]
-fn what_launchd_prints_is_understood() {
+fn launchd_output_is_parsed() {
     let printed = "io.github.ibeam-gateway.ibeam = {\n\tactive count = 1\n\tstate = running\n\n\
                    \tprogram = /opt/ibeam\n\tpid = 4711\n\tlast exit code = (never exited)\n\
                    \tspawn type = daemon (3)\n\tendpoints = {\n\t\tstate = other\n\t}\n}";

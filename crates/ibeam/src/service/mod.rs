@@ -56,7 +56,7 @@ impl ServiceSpec {
         self.places.iter().map(|place| ibeam_server::server::url(place, self.tls)).collect()
     }
 
-    /// After that, nobody waits for it any more.
+    /// In seconds. After that, the system ends it.
     fn patience(&self) -> u64 {
         self.drain.as_secs().saturating_add(10)
     }
@@ -69,19 +69,19 @@ pub(crate) struct ServiceFile {
     /// What must come first.
     pub(crate) head: &'static str,
     pub(crate) body: String,
-    pub(crate) comment: Comment,
-    pub(crate) encoding: Encoding,
+    pub(crate) comment: CommentStyle,
+    pub(crate) encoding: FileEncoding,
 }
 
 /// How a remark is written in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Comment {
+pub(crate) enum CommentStyle {
     Hash,
     Xml,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Encoding {
+pub(crate) enum FileEncoding {
     Utf8,
     /// With a mark at its beginning, as Windows writes its tasks.
     Utf16,
@@ -120,13 +120,13 @@ pub(crate) struct ServiceState {
 
 /// Where its log is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Logs {
+pub(crate) enum ServiceLogs {
     By(CommandLine),
     In(PathBuf),
 }
 
 /// What starts services on a system.
-pub(crate) trait Manager {
+pub(crate) trait ServiceManager {
     fn name(&self) -> &'static str;
 
     /// Why it cannot be used here, and what to do instead. None: it can.
@@ -145,13 +145,15 @@ pub(crate) trait Manager {
 
     fn state(&self, runner: &dyn CommandRunner) -> ServiceState;
 
-    fn logs(&self, follow: bool, lines: u32) -> Logs;
+    fn logs(&self, follow: bool, lines: u32) -> ServiceLogs;
 
-    /// Where it must log to, for want of somebody who keeps what it says.
+    /// Where it must log to, if the system does not keep what it prints.
     fn log_file(&self) -> Option<&Path>;
 
     /// Whether a request starts it.
-    fn starts_on_demand(&self) -> bool;
+    fn starts_on_demand(&self) -> bool {
+        false
+    }
 
     /// What the user should know about it.
     fn notes(&self) -> Vec<String>;

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::{
-    ABOUT, CommandLine, CommandRunner, Comment, Encoding, Logs, Manager, NAME, PAGE, ServiceFile,
-    ServiceSpec, ServiceState, ServiceStep, xml::escaped,
+    ABOUT, CommandLine, CommandRunner, CommentStyle, FileEncoding, NAME, PAGE, ServiceFile,
+    ServiceLogs, ServiceManager, ServiceSpec, ServiceState, ServiceStep, xml::escaped,
 };
 
 const HEAD: &str = "<?xml version=\"1.0\" encoding=\"UTF-16\"?>\n";
@@ -27,7 +27,7 @@ impl Schtasks {
     }
 }
 
-impl Manager for Schtasks {
+impl ServiceManager for Schtasks {
     fn name(&self) -> &'static str {
         "Task Scheduler"
     }
@@ -51,8 +51,8 @@ impl Manager for Schtasks {
             path,
             head: HEAD,
             body,
-            comment: Comment::Xml,
-            encoding: Encoding::Utf16,
+            comment: CommentStyle::Xml,
+            encoding: FileEncoding::Utf16,
         }]
     }
 
@@ -88,16 +88,12 @@ impl Manager for Schtasks {
         }
     }
 
-    fn logs(&self, _: bool, _: u32) -> Logs {
-        Logs::In(self.log.clone())
+    fn logs(&self, _: bool, _: u32) -> ServiceLogs {
+        ServiceLogs::In(self.log.clone())
     }
 
     fn log_file(&self) -> Option<&Path> {
         Some(&self.log)
-    }
-
-    fn starts_on_demand(&self) -> bool {
-        false
     }
 
     fn notes(&self) -> Vec<String> {

@@ -9,7 +9,7 @@ fn draft() -> ServiceFile {
 }
 
 #[test]
-fn the_task_is_as_it_should_be() {
+fn task_matches_its_snapshot() {
     insta::assert_snapshot!(
         "task",
         draft().text(&ServiceStamp { folders: 1, urls: service().urls() })
@@ -17,7 +17,7 @@ fn the_task_is_as_it_should_be() {
 }
 
 #[test]
-fn the_task_is_well_formed_and_says_what_was_meant() {
+fn task_is_well_formed_and_complete() {
     let text = draft().text(&ServiceStamp::default());
     let document = Document::parse(&text).unwrap();
     let named = |name: &str| {
@@ -41,7 +41,7 @@ fn the_task_is_well_formed_and_says_what_was_meant() {
 
 /// The scheduler takes no other encoding for granted.
 #[test]
-fn it_is_written_as_windows_does_and_known_again() {
+fn task_is_written_in_utf16_and_recognised() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("task.xml");
     let stamp = ServiceStamp { folders: 3, urls: service().urls() };

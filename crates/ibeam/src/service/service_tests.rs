@@ -28,7 +28,7 @@ impl CommandRunner for Recorder {
     }
 }
 
-/// What nobody would choose, to see that it is written as it must be.
+/// Unusual values, to see that they are escaped.
 pub(super) fn service() -> ServiceSpec {
     ServiceSpec {
         program: "/opt/my tools/ibeam".to_owned(),
@@ -70,7 +70,7 @@ fn all(folder: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
 }
 
 #[test]
-fn it_is_installed_and_removed_without_a_trace() {
+fn install_and_uninstall_leave_no_trace() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("systemd")).unwrap();
     let before = all(folder.path());
@@ -113,7 +113,7 @@ fn it_is_installed_and_removed_without_a_trace() {
 }
 
 #[test]
-fn what_others_wrote_or_changed_is_left_alone() {
+fn foreign_or_changed_files_are_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let (manager, runner) = (systemd(folder.path()), Recorder::default());
     let [socket, unit] = <[PathBuf; 2]>::try_from(manager.files()).unwrap();
@@ -146,7 +146,7 @@ fn what_others_wrote_or_changed_is_left_alone() {
 }
 
 #[test]
-fn what_the_system_refuses_leaves_nothing_behind() {
+fn refused_install_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
     let runner = Recorder { fails: "enable --now", ..Recorder::default() };
     let manager = systemd(folder.path());
@@ -171,7 +171,7 @@ fn what_the_system_refuses_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_named() {
+fn unwritable_file_is_named() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("systemd"), "a file where a folder should be").unwrap();
     let runner = Recorder::default();
@@ -181,7 +181,7 @@ fn a_file_that_cannot_be_written_is_named() {
 }
 
 #[test]
-fn every_system_gets_its_own_commands() {
+fn each_system_has_its_own_commands() {
     let folder = tempfile::tempdir().unwrap();
     let runner = Recorder::default();
     let agent = Launchd::new(folder.path(), 501);

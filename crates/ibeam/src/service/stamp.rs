@@ -1,5 +1,5 @@
-//! How a file of ours is known again: by a line that says so, with a sum over the rest. A
-//! file that somebody has changed since is theirs.
+//! How a file of ours is recognised: by a line that says so, with a sum over the rest. A file that
+//! was changed since is the user's.
 
 use std::{
     fs::File,
@@ -9,7 +9,7 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-use super::{Comment, Encoding, ServiceFile};
+use super::{CommentStyle, FileEncoding, ServiceFile};
 
 /// What begins the line.
 const MARK: &str = "ibeam-service";
@@ -29,7 +29,8 @@ pub(crate) struct ServiceStamp {
 /// Whose a file is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FileOwner {
-    Nobody,
+    /// There is no file.
+    Missing,
     /// As it was written.
     Ours(ServiceStamp),
     /// Ours, and changed since.
@@ -41,8 +42,8 @@ impl ServiceFile {
     /// The file's text, with its stamp.
     pub(crate) fn text(&self, stamp: &ServiceStamp) -> String {
         let (open, close) = match self.comment {
-            Comment::Hash => ("# ", ""),
-            Comment::Xml => ("<!-- ", " -->"),
+            CommentStyle::Hash => ("# ", ""),
+            CommentStyle::Xml => ("<!-- ", " -->"),
         };
         let sum = sum(&format!("{}{}", self.head, self.body));
         let urls: Vec<String> = stamp.urls.iter().map(|url| escaped(url)).collect();
@@ -56,8 +57,8 @@ impl ServiceFile {
     pub(crate) fn bytes(&self, stamp: &ServiceStamp) -> Vec<u8> {
         let text = self.text(stamp);
         match self.encoding {
-            Encoding::Utf8 => text.into_bytes(),
-            Encoding::Utf16 => {
+            FileEncoding::Utf8 => text.into_bytes(),
+            FileEncoding::Utf16 => {
                 let units = text.replace('\n', "\r\n");
                 let units = std::iter::once(0xfeff).chain(units.encode_utf16());
                 units.flat_map(u16::to_le_bytes).collect()
@@ -74,7 +75,7 @@ pub(crate) fn read(path: &Path) -> io::Result<FileOwner> {
     let mut bytes = Vec::new();
     match File::open(path) {
         Ok(file) => file.take(LONGEST).read_to_end(&mut bytes)?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(FileOwner::Nobody),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(FileOwner::Missing),
         Err(error) => return Err(error),
     };
     Ok(owner(&decoded(&bytes)))
@@ -113,7 +114,7 @@ fn decoded(bytes: &[u8]) -> String {
     }
 }
 
-/// Enough to notice a change; nobody is kept from making one.
+/// Enough to notice a change. It does not prevent one.
 fn sum(text: &str) -> String {
     Sha256::digest(text.as_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }

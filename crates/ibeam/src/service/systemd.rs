@@ -8,8 +8,8 @@ use std::{
 };
 
 use super::{
-    ABOUT, CommandLine, CommandRunner, Comment, Encoding, Logs, Manager, PAGE, ServiceFile,
-    ServiceSpec, ServiceState, ServiceStep,
+    ABOUT, CommandLine, CommandRunner, CommentStyle, FileEncoding, PAGE, ServiceFile, ServiceLogs,
+    ServiceManager, ServiceSpec, ServiceState, ServiceStep,
 };
 use ibeam_server::config::Listen;
 
@@ -66,11 +66,17 @@ impl Systemd {
 
     fn draft(&self, name: &str, body: String) -> ServiceFile {
         let path = self.folder.join(name);
-        ServiceFile { path, head: "", body, comment: Comment::Hash, encoding: Encoding::Utf8 }
+        ServiceFile {
+            path,
+            head: "",
+            body,
+            comment: CommentStyle::Hash,
+            encoding: FileEncoding::Utf8,
+        }
     }
 }
 
-impl Manager for Systemd {
+impl ServiceManager for Systemd {
     fn name(&self) -> &'static str {
         "systemd"
     }
@@ -120,12 +126,12 @@ impl Manager for Systemd {
         state(&ran.stdout)
     }
 
-    fn logs(&self, follow: bool, lines: u32) -> Logs {
+    fn logs(&self, follow: bool, lines: u32) -> ServiceLogs {
         let lines = lines.to_string();
         let mut line =
             CommandLine::new("journalctl", ["--user", "--unit", SERVICE, "--lines", &lines]);
         line.args.push(if follow { "--follow" } else { "--no-pager" }.to_owned());
-        Logs::By(line)
+        ServiceLogs::By(line)
     }
 
     fn log_file(&self) -> Option<&Path> {

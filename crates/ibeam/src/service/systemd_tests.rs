@@ -8,7 +8,7 @@ fn systemd(folder: &Path) -> Systemd {
 }
 
 #[test]
-fn the_units_are_as_they_should_be() {
+fn units_match_their_snapshots() {
     let drafts = systemd(Path::new("/home/me/.config")).drafts(&service());
     assert_eq!(drafts[0].path, Path::new("/home/me/.config/systemd/user/ibeam.socket"));
     assert_eq!(drafts[1].path, Path::new("/home/me/.config/systemd/user/ibeam.service"));
@@ -19,7 +19,7 @@ fn the_units_are_as_they_should_be() {
 
 /// By systemd itself, where it is installed.
 #[test]
-fn systemd_has_nothing_to_complain_of() {
+fn systemd_accepts_the_units() {
     let there = Command::new("systemd-analyze").arg("--version").output();
     if !there.is_ok_and(|output| output.status.success()) {
         eprintln!("not run: systemd-analyze is not installed");
@@ -76,7 +76,7 @@ fn words_are_quoted() {
 }
 
 #[test]
-fn what_systemd_shows_is_understood() {
+fn systemd_state_is_parsed() {
     let shown = "Result=success\nId=ibeam.socket\nUnitFileState=enabled\nActiveState=active\n\
                  SubState=listening\n\nMainPID=0\nResult=success\nId=ibeam.service\n\
                  UnitFileState=static\nActiveState=inactive\nSubState=dead";
@@ -102,7 +102,7 @@ fn what_systemd_shows_is_understood() {
 }
 
 #[test]
-fn without_a_manager_the_way_out_is_named() {
+fn missing_service_manager_suggests_alternatives() {
     let runner = Recorder { fails: "systemctl", ..Recorder::default() };
     let hints = |surroundings| {
         let manager = Systemd::new(Path::new("/"), surroundings);
@@ -122,11 +122,11 @@ fn without_a_manager_the_way_out_is_named() {
 }
 
 #[test]
-fn the_journal_is_asked_for_the_log() {
+fn logs_come_from_the_journal() {
     let manager = systemd(Path::new("/"));
     let line = |follow| match manager.logs(follow, 20) {
-        Logs::By(line) => line.to_string(),
-        Logs::In(path) => panic!("{}", path.display()),
+        ServiceLogs::By(line) => line.to_string(),
+        ServiceLogs::In(path) => panic!("{}", path.display()),
     };
     assert_eq!(line(false), "journalctl --user --unit ibeam.service --lines 20 --no-pager");
     assert_eq!(line(true), "journalctl --user --unit ibeam.service --lines 20 --follow");

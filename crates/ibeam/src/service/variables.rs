@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn only_folders_are_carried() {
+    fn only_folder_variables_are_carried() {
         let env = env(&[
             ("PATH", "/a:/b"),
             ("XDG_CONFIG_HOME", "/c"),
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_service_misses_is_named_without_its_value() {
+    fn missing_variables_are_named_without_values() {
         let secret = "thisIsTheSecretItself";
         let env = env(&[
             ("CURSOR_ACCESS_TOKEN", secret),

@@ -6,7 +6,8 @@ use std::{
 };
 
 use super::{
-    CommandRunner, FileOwner, Manager, ServiceFile, ServiceSpec, ServiceStamp, ServiceStep, read,
+    CommandRunner, FileOwner, ServiceFile, ServiceManager, ServiceSpec, ServiceStamp, ServiceStep,
+    read,
 };
 use ibeam_server::files::{self, Access};
 
@@ -34,7 +35,7 @@ impl ServiceError {
 /// # Errors
 /// A file there is not ours, cannot be written, or the system does not want the service.
 pub(crate) fn install(
-    manager: &dyn Manager,
+    manager: &dyn ServiceManager,
     service: &ServiceSpec,
     runner: &dyn CommandRunner,
 ) -> Result<Vec<PathBuf>, ServiceError> {
@@ -56,14 +57,14 @@ pub(crate) fn install(
 /// # Errors
 /// It is not installed, or a file was changed since.
 pub(crate) fn uninstall(
-    manager: &dyn Manager,
+    manager: &dyn ServiceManager,
     runner: &dyn CommandRunner,
     force: bool,
 ) -> Result<Vec<PathBuf>, ServiceError> {
     let mut ours = Vec::new();
     for path in manager.files() {
         match read(&path).map_err(|error| ServiceError::io("read", &path, &error))? {
-            FileOwner::Nobody => {}
+            FileOwner::Missing => {}
             FileOwner::Ours(stamp) => ours.push((path, stamp.folders)),
             FileOwner::Changed if force => ours.push((path, 0)),
             FileOwner::Changed => return Err(changed(&path, "uninstall")),
@@ -94,7 +95,7 @@ fn before(drafts: &[ServiceFile]) -> Result<Vec<Before>, ServiceError> {
         let path = draft.path.as_path();
         let failed = |error: io::Error| ServiceError::io("read", path, &error);
         match read(path).map_err(failed)? {
-            FileOwner::Nobody => Ok(None),
+            FileOwner::Missing => Ok(None),
             FileOwner::Ours(stamp) => Ok(Some((fs::read(path).map_err(failed)?, stamp))),
             FileOwner::Changed => Err(changed(path, "install")),
             FileOwner::Foreign => Err(foreign(path)),
@@ -128,7 +129,7 @@ fn write_all(
 
 /// As it was before, as far as that can be done.
 fn undo(
-    manager: &dyn Manager,
+    manager: &dyn ServiceManager,
     before: &[Before],
     made: &[WrittenFile],
     runner: &dyn CommandRunner,
@@ -196,11 +197,8 @@ fn replace(path: &Path, bytes: &[u8]) -> Result<(), ServiceError> {
 }
 
 fn foreign(path: &Path) -> ServiceError {
-    let text = format!(
-        "{} already exists and was not written by `ibeam service \
-                        install`",
-        path.display()
-    );
+    let text =
+        format!("{} already exists and was not written by `ibeam service install`", path.display());
     ServiceError::new(text, "move or remove it first if you do not need it")
 }
 

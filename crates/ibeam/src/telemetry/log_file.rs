@@ -1,4 +1,4 @@
-//! The log as a file, for where nobody keeps our stderr. Its owner's alone, and it does not
+//! The log as a file, for where stderr is not kept. It is private to its owner, and does not
 //! grow for ever: what is full becomes `FILE.1`, in place of the one before. Several gateways
 //! may write to the same one.
 
@@ -89,7 +89,7 @@ fn is_at(file: &File, path: &Path) -> bool {
     file.metadata().is_ok_and(|own| fs::metadata(path).is_ok_and(|named| same(own, named)))
 }
 
-/// There is no cheap way to tell.
+/// There is no cheap way to find out.
 #[cfg(not(unix))]
 fn is_at(_: &File, _: &Path) -> bool {
     true
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_files_hold_the_newest_and_no_more() {
+    fn log_rotates_between_two_files() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("logs/ibeam.log");
         let mut log = LogFile::with(&path, 8).unwrap();
@@ -141,7 +141,7 @@ mod tests {
         }
         assert_eq!(fs::read_to_string(&path).unwrap(), "three\n");
         assert_eq!(fs::read_to_string(older(&path)).unwrap(), "one\ntwo\n");
-        // The next one of us goes on.
+        // The next process continues.
         let mut log = LogFile::with(&path, 8).unwrap();
         log.write_all(b"four\n").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "four\n");
@@ -154,7 +154,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn two_gateways_share_it() {
+    fn two_gateways_share_a_log_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ibeam.log");
         let mut one = LogFile::with(&path, 8).unwrap();
@@ -167,14 +167,14 @@ mod tests {
         two.write_all(b"bc\n").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "5678\nbc\n");
         assert_eq!(fs::read_to_string(older(&path)).unwrap(), "a\n1234\n");
-        // Somebody removed it.
+        // It was removed.
         fs::remove_file(&path).unwrap();
         one.write_all(b"d\n").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "d\n");
     }
 
     #[test]
-    fn a_file_that_cannot_be_put_away_goes_on() {
+    fn failed_rotation_continues_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ibeam.log");
         // A folder with something in it is in its place.
@@ -192,7 +192,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn it_is_its_owners_alone() {
+    fn log_file_is_private() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ibeam.log");

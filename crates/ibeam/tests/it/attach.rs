@@ -15,7 +15,7 @@ use crate::lab::{Lab, Reply, Talk, chat};
 const SLOW: &str =
     "[[rule]]\nsteps = [{ text = { text = \"tick \", repeat = 10, pace_ms = 1000 } }]";
 
-/// The same text, whoever asks, and the id of the conversation in it.
+/// The same text for every reader, and the id of the conversation in it.
 const NAMED: &str = "[[rule]]\nsteps = [{ text = \"{conversation}\" }]";
 
 const KEY: &[(&str, &str)] = &[("idempotency-key", "k-1")];
@@ -33,7 +33,7 @@ async fn leave(lab: &Lab, body: &Value, headers: &[(&str, &str)]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_attaches_to_the_answer_that_runs() {
+async fn idempotency_key_attaches_to_the_running_answer() {
     let lab = Lab::scenario(SLOW);
     let body = chat("hi", true);
     leave(&lab, &body, KEY).await;
@@ -46,7 +46,7 @@ async fn a_key_attaches_to_the_answer_that_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retry_of_an_sdk_attaches_too() {
+async fn sdk_retry_attaches_to_the_running_answer() {
     let lab = Lab::scenario(SLOW);
     let body = chat("hi", true);
     leave(&lab, &body, &[]).await;
@@ -60,7 +60,7 @@ async fn a_retry_of_an_sdk_attaches_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_finished_answer_is_told_again_for_a_while() {
+async fn finished_answer_is_replayed_for_a_while() {
     let lab = Lab::scenario(NAMED);
     let body = chat("hi", true);
     let first = lab.post_with(&body, KEY).await;
@@ -84,7 +84,7 @@ async fn a_finished_answer_is_told_again_for_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn equal_requests_without_a_key_are_two() {
+async fn equal_requests_without_a_key_are_two_turns() {
     let lab = Lab::scenario(NAMED);
     let body = chat("hi", true);
     let (one, two) = (lab.post_with(&body, &[]).await, lab.post_with(&body, &[]).await);
@@ -99,7 +99,7 @@ async fn equal_requests_without_a_key_are_two() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_failed_runs_anew() {
+async fn failed_answer_is_run_again() {
     let lab = Lab::scenario(
         r#"
         [[rule]]
@@ -174,7 +174,7 @@ async fn the_answer_with_the_calls_can_be_asked_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_readers_and_one_that_leaves() {
+async fn remaining_reader_gets_the_whole_answer() {
     let lab = Lab::scenario(SLOW);
     let body = chat("hi", true);
     let first = async { lab.post_with(&body, KEY).await };
@@ -189,7 +189,7 @@ async fn two_readers_and_one_that_leaves() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn there_is_an_end_to_how_many_may_read() {
+async fn number_of_readers_is_limited() {
     let lab = Lab::scenario(SLOW);
     let body = chat("hi", true).to_string();
     let mut readers = Vec::new();
@@ -204,7 +204,7 @@ async fn there_is_an_end_to_how_many_may_read() {
 
 /// A second reader that takes nothing is cut, and the first gets everything.
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_sleeps_does_not_keep_the_others() {
+async fn sleeping_reader_does_not_block_others() {
     let lab = Lab::scenario(
         "[[rule]]\nsteps = [{ text = { text = \"0123456789\", repeat = 5000, pace_ms = 10 } }]",
     );
@@ -223,7 +223,7 @@ async fn a_reader_that_sleeps_does_not_keep_the_others() {
 
 /// Two windows ask the same; the one that left comes back.
 #[tokio::test(start_paused = true)]
-async fn a_retry_finds_its_own_among_equal_requests() {
+async fn retry_finds_its_own_turn_among_equal_requests() {
     let lab = Lab::scenario(
         "[[rule]]\nsteps = [{ text = \"{conversation} \" }, \
          { text = { text = \"tick \", repeat = 10, pace_ms = 1000 } }]",
@@ -249,7 +249,7 @@ async fn a_retry_finds_its_own_among_equal_requests() {
 
 /// A copy that comes while the first has no place yet waits for it.
 #[tokio::test(start_paused = true)]
-async fn copies_that_come_together_are_one() {
+async fn pipelined_copies_are_one_turn() {
     let one_place = |config: &mut Config| config.limits.turns = 1;
     let lab = Lab::with(SimConfig::scenario(Scenario::from_toml(SLOW).unwrap()), one_place);
     let (other, body) = (chat("first", true), chat("hi", true));
@@ -272,7 +272,7 @@ async fn copies_that_come_together_are_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn copies_that_come_at_the_same_time_are_one() {
+async fn simultaneous_copies_are_one_turn() {
     let lab = Lab::scenario(SLOW);
     let body = chat("hi", true);
     let (one, two) = tokio::join!(lab.post_with(&body, KEY), lab.post_with(&body, KEY));
@@ -283,7 +283,7 @@ async fn copies_that_come_at_the_same_time_are_one() {
 
 /// The first gives up its place in the queue; the copy gets it.
 #[tokio::test(start_paused = true)]
-async fn a_copy_goes_on_alone_when_the_first_leaves() {
+async fn copy_continues_when_the_first_client_leaves() {
     let one_place = |config: &mut Config| config.limits.turns = 1;
     let lab = Lab::with(SimConfig::scenario(Scenario::from_toml(SLOW).unwrap()), one_place);
     let (other, body) = (chat("first", true), chat("hi", true));
@@ -307,7 +307,7 @@ async fn a_copy_goes_on_alone_when_the_first_leaves() {
 
 /// An edited result is another one, however soon it comes.
 #[tokio::test(start_paused = true)]
-async fn another_result_gets_another_answer() {
+async fn different_result_gets_a_different_answer() {
     let lab = Lab::scenario(TOOL);
     let mut talk = Talk::new("look");
     let call = talk.ask(&lab).await.call();
@@ -326,7 +326,7 @@ async fn another_result_gets_another_answer() {
 /// A client that goes away in the moment in which the backend says something is missed all
 /// the same, whichever of the two is seen first.
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_leaves_while_bytes_arrive_is_missed() {
+async fn reader_that_leaves_during_a_read_is_detected() {
     let scenario =
         "[[rule]]\nsteps = [{ text = { text = \"tick \", repeat = 100, pace_ms = 1000 } }]";
     for rounds in 0..40 {
@@ -357,7 +357,7 @@ async fn a_reader_that_leaves_while_bytes_arrive_is_missed() {
 
 /// The answer is complete, and its reader has not taken it yet: a retry gets the same one.
 #[tokio::test(start_paused = true)]
-async fn a_slow_reader_keeps_its_leg() {
+async fn slow_reader_keeps_its_leg() {
     let lab = Lab::scenario(
         "[[rule]]\nsteps = [{ batch = [{ text = { text = \"0123456789\", repeat = 400 } }, \
          \"turn_ended\", \"end\"] }]",

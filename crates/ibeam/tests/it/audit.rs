@@ -58,7 +58,7 @@ impl Place {
         fs::set_permissions(self.home.join(name), fs::Permissions::from_mode(mode)).unwrap();
     }
 
-    /// Somebody is signed in, there is a key, and everything has been used.
+    /// With a sign-in, a key, and everything used once.
     fn lived_in(&self) {
         let sign_in = format!(
             r#"{{"type":"oauth","access":"{TOKEN}","refresh":"{TOKEN}","expires":4102444800000,
@@ -83,7 +83,7 @@ impl Place {
         }
     }
 
-    /// Every path, with what would change if somebody changed it.
+    /// Every path, with its content and mode.
     fn snapshot(&self) -> BTreeMap<PathBuf, (u32, u64, i64, i64)> {
         let mut out = BTreeMap::new();
         let mut folders = vec![self.home.clone()];
@@ -119,7 +119,7 @@ fn line<'a>(report: &'a Value, end: &str) -> &'a Value {
 }
 
 #[test]
-fn on_a_new_machine_all_is_well_and_nothing_is_made() {
+fn new_machine_has_no_problem_and_no_file_is_created() {
     let place = Place::new();
     let output = place.audit("");
     let text = shown(&output);
@@ -142,7 +142,7 @@ fn on_a_new_machine_all_is_well_and_nothing_is_made() {
 }
 
 #[test]
-fn it_says_everything_but_secrets_and_leaves_all_as_it_is() {
+fn audit_shows_no_secret_and_changes_nothing() {
     let place = Place::new();
     place.lived_in();
     let before = place.snapshot();
@@ -176,7 +176,7 @@ fn it_says_everything_but_secrets_and_leaves_all_as_it_is() {
 }
 
 #[test]
-fn scripts_find_the_same_fields_in_every_version() {
+fn json_report_has_stable_fields() {
     let place = Place::new();
     place.lived_in();
     place.set(".config/ibeam/keys.json", 0o640);
@@ -206,10 +206,10 @@ fn scripts_find_the_same_fields_in_every_version() {
     assert_eq!(line(&report, "keys.json")["problem"], report["problems"][0]);
 }
 
-/// Each thing that may go wrong with a file: found, and mended by the command that is
+/// Each thing that may go wrong with a file: found, and fixed by the command that is
 /// given.
 #[test]
-fn what_others_could_use_is_mended_by_its_command() {
+fn suggested_commands_fix_exposed_files() {
     let place = Place::new();
     place.lived_in();
     assert_eq!(place.audit("").status.code(), Some(0));
@@ -235,18 +235,18 @@ fn what_others_could_use_is_mended_by_its_command() {
         let text = shown(&output);
         assert_eq!(output.status.code(), Some(1), "{name}: {text}");
         assert!(text.contains("problem: other users can "), "{name}: {text}");
-        let mend = text.lines().find_map(|line| line.trim().strip_prefix("fix: "));
-        let mend = mend.unwrap_or_else(|| panic!("{name}: {text}"));
-        assert!(mend.starts_with("chmod ") && mend.contains(r"it'\''s me"), "{mend}");
-        assert!(Command::new("sh").args(["-c", mend]).status().unwrap().success(), "{mend}");
+        let fix = text.lines().find_map(|line| line.trim().strip_prefix("fix: "));
+        let fix = fix.unwrap_or_else(|| panic!("{name}: {text}"));
+        assert!(fix.starts_with("chmod ") && fix.contains(r"it'\''s me"), "{fix}");
+        assert!(Command::new("sh").args(["-c", fix]).status().unwrap().success(), "{fix}");
         let output = place.audit("");
-        assert_eq!(output.status.code(), Some(0), "{name} after {mend}: {}", shown(&output));
+        assert_eq!(output.status.code(), Some(0), "{name} after {fix}: {}", shown(&output));
         fs::set_permissions(place.home.join(name), usual).unwrap();
     }
 }
 
 #[test]
-fn a_link_in_the_place_of_a_sign_in_is_found() {
+fn symbolic_link_in_place_of_a_sign_in_is_found() {
     let place = Place::new();
     place.lived_in();
     let path = place.home.join(".config/ibeam/credentials/default.json");
@@ -258,7 +258,7 @@ fn a_link_in_the_place_of_a_sign_in_is_found() {
 }
 
 #[test]
-fn a_door_is_judged_before_it_is_opened() {
+fn listener_is_judged_before_it_is_opened() {
     let place = Place::new();
     let output = place.audit("--host 0.0.0.0");
     assert_eq!(output.status.code(), Some(1));
@@ -279,8 +279,8 @@ fn a_door_is_judged_before_it_is_opened() {
     let tls = format!("--tls-cert {} --tls-key {}", pem("c.pem", 0o644), pem("k.pem", 0o644));
     let report = place.json(&tls);
     assert_eq!(report["listener"]["tls"], true);
-    let mend = report["problems"][0]["fix"].as_str().unwrap();
-    assert!(mend.starts_with("chmod g-w,o-rwx ") && mend.ends_with("k.pem"), "{mend}");
+    let fix = report["problems"][0]["fix"].as_str().unwrap();
+    assert!(fix.starts_with("chmod g-w,o-rwx ") && fix.ends_with("k.pem"), "{fix}");
 
     let socket = folder.path().join("ibeam.sock");
     let report = place.json(&format!("--listen unix:{} --sim", socket.display()));
@@ -290,7 +290,7 @@ fn a_door_is_judged_before_it_is_opened() {
 }
 
 #[test]
-fn a_proxy_is_named_without_its_password() {
+fn proxy_is_named_without_its_password() {
     let place = Place::new();
     let mut command = place.ibeam("audit");
     let output = command.env("HTTPS_PROXY", "http://me:hunter2@proxy.test:3128").output().unwrap();
@@ -299,7 +299,7 @@ fn a_proxy_is_named_without_its_password() {
 }
 
 #[test]
-fn a_secret_on_the_command_line_is_refused() {
+fn secret_on_the_command_line_is_refused() {
     let place = Place::new();
     let output = place.ibeam("audit --set access_token=very-secret").output().unwrap();
     let text = shown(&output);
@@ -310,7 +310,7 @@ fn a_secret_on_the_command_line_is_refused() {
 
 /// It is shown, and not started.
 #[test]
-fn cursors_cli_is_shown_with_what_it_may_do() {
+fn cursor_cli_is_shown_with_its_permissions() {
     let place = Place::new();
     let agent = place.put(".local/bin/cursor-agent", "#!/bin/sh\n: > \"$HOME/ran\"\n", 0o755);
     let report = place.json("--backend cli");
@@ -325,7 +325,7 @@ fn cursors_cli_is_shown_with_what_it_may_do() {
     let page = place.audit("--backend acp --set cursor_agent.own_tools=true");
     let page = String::from_utf8(page.stdout).unwrap();
     assert!(page.contains("on: it may run commands") && page.contains("note"), "{page}");
-    // Nobody is signed in here, so that it would be asked.
+    // There is no sign-in here, so that it would be asked.
     assert_eq!(place.json("")["cursor_agent"]["program"], child["program"]);
     assert!(place.json("--backend agent")["cursor_agent"].is_null());
     assert!(place.json("--sim")["cursor_agent"].is_null());
@@ -333,7 +333,7 @@ fn cursors_cli_is_shown_with_what_it_may_do() {
 }
 
 #[test]
-fn a_program_that_cannot_be_run_is_a_problem() {
+fn unusable_program_is_a_problem() {
     let place = Place::new();
     let text = place.put("cursor-agent", "no program", 0o644);
     let mut command = place.ibeam("audit --json --backend cli");

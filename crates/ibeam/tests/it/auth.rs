@@ -77,7 +77,7 @@ impl Signed {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_that_is_over_at_the_start_is_renewed_before_the_first_turn() {
+async fn expired_token_is_renewed_before_the_first_turn() {
     let old = token(EPOCH - 10);
     let signed = Signed::new(&old).await;
     let (one, two) = tokio::join!(signed.lab.ask("Hello"), signed.lab.ask("Hello again"));
@@ -87,7 +87,7 @@ async fn a_token_that_is_over_at_the_start_is_renewed_before_the_first_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_refused_in_mid_session_costs_the_client_nothing() {
+async fn token_refused_between_turns_is_renewed_unnoticed() {
     for transport in [Transport::H2, Transport::H1] {
         let good = token(EPOCH + 900_000);
         let signed = Signed::with(&good, transport, |_| {}).await;
@@ -105,7 +105,7 @@ async fn a_token_refused_in_mid_session_costs_the_client_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_runs_is_not_disturbed_by_a_renewal() {
+async fn renewal_does_not_disturb_a_running_stream() {
     let good = token(EPOCH + 900_000);
     let slow = |sim: &mut SimConfig| sim.pace = Duration::from_secs(1);
     let signed = Signed::with(&good, Transport::Auto, slow).await;
@@ -120,7 +120,7 @@ async fn a_stream_that_runs_is_not_disturbed_by_a_renewal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_sign_in_ends_in_one_clear_message() {
+async fn dead_sign_in_is_one_clear_error() {
     let good = token(EPOCH + 900_000);
     let signed =
         Signed::with(&good, Transport::Auto, |sim| sim.sign_in.refuse_refresh = true).await;
@@ -208,7 +208,7 @@ async fn a_token_refused_in_mid_answer_is_an_error_event() {
 
 /// By our clock the token has a day to live. Cursor knows better, and that costs nothing.
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_is_behind_is_found_out_by_a_refusal() {
+async fn late_clock_is_detected_by_a_refusal() {
     let over = token(EPOCH - 10);
     let signed = Signed::skewed(&over, Transport::Auto, 86_400, |_| {}).await;
     let reply = signed.lab.stream("Hello").await;

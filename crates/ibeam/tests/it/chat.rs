@@ -39,7 +39,7 @@ async fn usage_comes_when_it_is_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn usage_is_counted_when_the_backend_is_silent_about_it() {
+async fn usage_is_counted_if_the_backend_reports_none() {
     let lab = Lab::scenario(
         r#"
         [[rule]]
@@ -202,7 +202,7 @@ async fn the_models_of_the_plan_are_listed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn health_tells_what_runs() {
+async fn health_reports_running_turns() {
     let lab = Lab::new();
     let health = lab.get("/health").await.json();
     assert_eq!(health["status"], "ok");
@@ -257,7 +257,7 @@ async fn health_follows_the_backend_and_the_shutdown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn messages_in_which_nobody_says_anything_are_refused_here() {
+async fn requests_without_text_are_refused() {
     let lab = Lab::new();
     for message in [
         r#"{"role":"assistant","content":null,"tool_calls":[]}"#,

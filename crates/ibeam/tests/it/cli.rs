@@ -104,7 +104,7 @@ fn version_and_help_are_data() {
 }
 
 #[test]
-fn without_an_account_the_words_go_to_stderr() {
+fn errors_without_an_account_go_to_stderr() {
     let home = Home::new();
     for line in ["up", "serve", "models"] {
         let output = home.run(line);
@@ -117,7 +117,7 @@ fn without_an_account_the_words_go_to_stderr() {
 }
 
 #[test]
-fn an_open_door_is_refused() {
+fn network_listener_without_a_key_is_refused() {
     let output = Home::new().run_plainly("serve --sim --port 0 --host 0.0.0.0");
     assert_eq!(output.status.code(), Some(1));
     let words = text(&output.stderr);
@@ -150,7 +150,7 @@ fn settings_are_shown_with_their_origin_and_without_secrets() {
 }
 
 #[test]
-fn all_problems_are_told_at_once() {
+fn all_problems_are_reported_at_once() {
     let output = Home::new().run("serve --sim --transport h9 --set limits.turns=0 --port x");
     // As for a flag that does not exist.
     assert_eq!(output.status.code(), Some(2));
@@ -172,7 +172,7 @@ fn models_are_a_table_or_json() {
 }
 
 #[test]
-fn serve_prints_its_url_and_stops_when_told() {
+fn serve_prints_its_url_and_stops_on_a_signal() {
     let home = Home::new();
     let server = Server::start(home.ibeam("serve --sim --port 0 --log-json"));
     assert!(server.request("GET /health", "").contains("\"status\":\"ok\""));
@@ -189,7 +189,7 @@ fn serve_prints_its_url_and_stops_when_told() {
 /// Two processes and a socket between them: the real transport, with a token that
 /// must not appear in any log.
 #[test]
-fn the_simulator_by_itself_serves_the_gateway() {
+fn gateway_uses_a_separate_simulator() {
     let home = Home::new();
     let sim = Server::start(home.ibeam("sim --port 0"));
     let mut command = home.ibeam("serve --port 0 --log-level trace");
@@ -229,7 +229,7 @@ fn lines_until(lines: &mut impl Iterator<Item = std::io::Result<String>>, part: 
 }
 
 #[test]
-fn up_welcomes_at_once_and_one_signal_ends_it_while_the_list_hangs() {
+fn up_prints_its_welcome_and_stops_while_the_list_hangs() {
     let (_listener, url) = mute_backend();
     let home = Home::new();
     let mut command = home.ibeam("up --port 0");
@@ -249,7 +249,7 @@ fn up_welcomes_at_once_and_one_signal_ends_it_while_the_list_hangs() {
 }
 
 #[test]
-fn a_request_that_hangs_is_waited_for_until_more_signals_come() {
+fn hanging_request_is_waited_for_until_a_second_signal() {
     let (backend, url) = mute_backend();
     let home = Home::new();
     let mut command = home.ibeam("serve --port 0 --set clocks.drain=10m");
@@ -273,7 +273,7 @@ fn a_request_that_hangs_is_waited_for_until_more_signals_come() {
 }
 
 #[test]
-fn up_says_how_many_models_there_are() {
+fn up_prints_the_number_of_models() {
     let home = Home::new();
     let mut command = home.ibeam("up --sim --port 0");
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -285,7 +285,7 @@ fn up_says_how_many_models_there_are() {
 }
 
 #[test]
-fn a_word_that_is_no_log_level_is_refused() {
+fn invalid_log_level_is_refused() {
     let home = Home::new();
     let flag = home.run("serve --sim --port 0 --log-level loud");
     assert_eq!(flag.status.code(), Some(2));
@@ -325,7 +325,7 @@ fn a_broken_scenario_is_quoted_once() {
 }
 
 #[test]
-fn a_failed_list_is_one_error() {
+fn failed_model_list_is_one_error() {
     let home = Home::new();
     let sim = Server::start(home.ibeam("sim --port 0"));
     let mut command = home.ibeam("models");

@@ -40,7 +40,7 @@ fn outcome(reply: &Reply, stream: bool) -> (String, String, u64) {
     (text(&choice["message"]["content"]), text(&choice["finish_reason"]), usage)
 }
 
-/// Asks, and sees to it that the backend was told to stop at once.
+/// Asks, and checks that the run was cancelled at once.
 async fn asked(lab: &Lab, extra: &Value, stream: bool) -> (String, String, u64) {
     let mut body = with(chat("hi", stream), extra);
     body["stream_options"] = json!({ "include_usage": true });
@@ -97,7 +97,7 @@ async fn a_limit_that_is_not_met_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_request_goes_on_from_what_the_client_saw() {
+async fn next_request_continues_from_what_the_client_saw() {
     for past in [false, true] {
         let lab = says("One. Two. STOP Three.", 0);
         let mut talk = Talk::new(if past { "before" } else { "count" });
@@ -112,7 +112,7 @@ async fn the_next_request_goes_on_from_what_the_client_saw() {
         let next = talk.ask(&lab).await.text();
         assert!(next.contains("count") && next.contains("One. Two."), "{next}");
         assert!(next.ends_with("|and then?") && !next.contains("STOP"), "{next}");
-        // What the client can tell is told anew; what it cannot, we remember as it was shown.
+        // The client sends again what it has; the rest is stored as it was shown.
         let fates = (lab.fates().rebuilt, lab.fates().continued);
         assert_eq!(fates, if past { (2, 0) } else { (0, 1) });
         lab.assert_gone().await;
@@ -120,7 +120,7 @@ async fn the_next_request_goes_on_from_what_the_client_saw() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_sends_only_what_is_new_goes_on_as_well() {
+async fn client_that_sends_only_new_messages_continues_too() {
     let lab = says("One. Two. STOP Three.", 0);
     let mut talk = Talk::new("count");
     talk.headers.push(("x-session-id", "named".to_owned()));
@@ -222,7 +222,7 @@ fn wrong_first(second: &str) -> Lab {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wrong_answer_is_mended_once() {
+async fn wrong_answer_is_repaired_once() {
     let lab = wrong_first("```json\n{\"n\": 7}\n```");
     let reply = lab.post(number(false).to_string()).await;
     assert_eq!(reply.headers["x-ibeam-controls"], "emulated=(response_format)");
@@ -234,7 +234,7 @@ async fn a_wrong_answer_is_mended_once() {
     );
     let stats = lab.sim.stats();
     assert_eq!((stats.runs_started, stats.runs_cancelled), (2, 0));
-    // The conversation goes on from what the client saw, and the model knows the schema.
+    // The conversation continues from what the client saw, and the model knows the schema.
     let mut next = number(false);
     next["response_format"] = json!({ "type": "text" });
     let messages = next["messages"].as_array_mut().unwrap();
@@ -248,7 +248,7 @@ async fn a_wrong_answer_is_mended_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_wrong_twice_is_an_error() {
+async fn answer_that_is_wrong_twice_is_an_error() {
     let lab = wrong_first("{\"n\": \"seven\"}");
     let reply = lab.post(number(false).to_string()).await;
     assert_eq!((reply.status.as_u16(), reply.error().as_deref()), (422, Some("format_unmet")));
@@ -327,7 +327,7 @@ async fn tools_are_called_whatever_the_format() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_done_is_refused_before_the_backend_is_asked() {
+async fn unsupported_controls_are_refused_before_the_backend_is_asked() {
     let lab = Lab::new();
     let mut bad = number(true);
     bad["response_format"]["json_schema"]["schema"] = json!({ "type": "objekt" });
@@ -344,10 +344,10 @@ async fn what_cannot_be_done_is_refused_before_the_backend_is_asked() {
     lab.assert_gone().await;
 }
 
-/// A client that leaves in the middle is not told from one that stays: the run goes on for
+/// A client that leaves in the middle is treated like one that stays: the run continues for
 /// the grace, and a retry reads along.
 #[tokio::test(start_paused = true)]
-async fn text_that_was_kept_back_is_not_lost_to_a_retry() {
+async fn held_back_text_is_not_lost_in_a_retry() {
     let lab = Lab::scenario(
         "[[rule]]\nsteps = [{ text = \"one EN\" }, { wait_ms = 1500 }, { text = \"TER two\" }]",
     );

@@ -65,7 +65,7 @@ fn words(output: &Output) -> String {
 }
 
 #[test]
-fn a_panic_shows_no_secret_wherever_it_is() {
+fn panics_show_no_secret() {
     for role in ["main", "task", "logging"] {
         let output = play(role);
         let text = words(&output);
@@ -81,7 +81,7 @@ fn a_panic_shows_no_secret_wherever_it_is() {
 }
 
 #[test]
-fn a_message_is_cut_and_no_half_of_a_secret_is_left() {
+fn cut_message_leaves_no_part_of_a_secret() {
     let text = words(&play("long"));
     assert!(text.contains("x x") && !text.contains("ibk_0"), "{text}");
     assert!(text.lines().all(|line| line.len() < 700), "{text}");

@@ -67,7 +67,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn links_lead_somewhere() {
+fn links_are_valid() {
     let pages = pages();
     let mut seen = 0;
     let mut broken = Vec::new();
@@ -133,7 +133,7 @@ fn blocks(text: &str) -> Vec<(&str, String)> {
 }
 
 #[test]
-fn blocks_are_what_they_say() {
+fn code_blocks_match_their_language() {
     let mut seen = 0;
     for (page, text) in clients() {
         let files = blocks(&text).into_iter().filter(|(info, _)| info.contains(" file="));
@@ -169,7 +169,7 @@ fn blocks_are_what_they_say() {
 }
 
 #[test]
-fn pages_of_clients_answer_the_same_questions() {
+fn client_pages_have_the_same_sections() {
     let index = fs::read_to_string(root().join("docs/clients/README.md")).unwrap();
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     for (page, text) in clients() {
@@ -194,11 +194,11 @@ fn pages_of_clients_answer_the_same_questions() {
     }
 }
 
-/// `cancelled` is for those who are gone, and a thread is refused so that an SDK goes on.
+/// `cancelled` is for clients that left, and a thread is refused so that an SDK continues.
 const UNSEEN: [ErrorCode; 2] = [ErrorCode::Cancelled, ErrorCode::ThreadUnsupported];
 
 #[test]
-fn every_error_has_a_way_out() {
+fn every_error_has_a_remedy() {
     let page = fs::read_to_string(root().join("docs/troubleshooting.md")).unwrap();
     let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| ")).collect();
     let errors = fs::read_to_string(root().join("docs/errors.md")).unwrap();

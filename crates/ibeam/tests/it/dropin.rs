@@ -31,7 +31,7 @@ struct Gateway {
 }
 
 impl Gateway {
-    /// `words` tell the simulated program how to behave.
+    /// `words` configure the simulated program.
     fn new(words: &str) -> Self {
         Self::with(words, |_, _| {})
     }
@@ -46,7 +46,7 @@ impl Gateway {
     }
 
     fn start(home: Home, mut command: Command, places: usize) -> Self {
-        // Nobody reads its log here, and a pipe that is full would stop it.
+        // Its log is not read here, and a full pipe would stop it.
         command.stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -144,7 +144,7 @@ fn error(answer: &(u16, Value)) -> (u16, &str, &str) {
 const INVALID: &str = "invalid_request_error";
 
 #[test]
-fn both_ports_say_how_they_are() {
+fn both_ports_report_their_health() {
     let gateway = Gateway::new("");
     let health = gateway.health("authenticated");
     assert_eq!(health["status"], "ok");
@@ -175,7 +175,7 @@ fn models_have_all_their_fields() {
 }
 
 #[test]
-fn a_stream_has_text_and_thoughts_and_an_end() {
+fn stream_has_text_thoughts_and_an_ending() {
     let gateway = Gateway::new("");
     let body = json!({
         "model": "auto", "stream": true, "temperature": 0.5, "max_tokens": 500,
@@ -211,7 +211,7 @@ fn a_stream_has_text_and_thoughts_and_an_end() {
 }
 
 #[test]
-fn tools_are_the_clients_and_results_come_back_as_role_tool() {
+fn client_tools_are_called_and_results_are_accepted() {
     let gateway = Gateway::new("");
     let mut body = asking("auto", "call get_weather for Oslo");
     body["tools"] = json!([tool("get_weather", &["city"])]);
@@ -236,7 +236,7 @@ fn tools_are_the_clients_and_results_come_back_as_role_tool() {
 
 /// A conversation that the other proxy began: its ids mean nothing here.
 #[test]
-fn results_of_calls_that_another_proxy_made_are_taken() {
+fn results_of_another_proxys_calls_are_accepted() {
     let gateway = Gateway::new("");
     let call = Call {
         id: "call_123".to_owned(),
@@ -256,7 +256,7 @@ fn results_of_calls_that_another_proxy_made_are_taken() {
 }
 
 #[test]
-fn a_request_that_is_wrong_gets_its_code() {
+fn invalid_requests_get_their_codes() {
     let gateway = Gateway::new("");
     for (body, code) in [
         ("{", "invalid_json"),
@@ -271,7 +271,7 @@ fn a_request_that_is_wrong_gets_its_code() {
 }
 
 #[test]
-fn what_the_program_complains_about_gets_its_code() {
+fn errors_of_the_program_get_their_codes() {
     for (words, want) in [
         ("not-logged-in", (401, "authentication_error", "not_authenticated")),
         ("exit-1:Error: rate limit", (429, "rate_limit_error", "quota_exceeded")),
@@ -330,7 +330,7 @@ fn calls_in_a_loop(limit: Option<&str>) -> (usize, u16, Value) {
 }
 
 #[test]
-fn equal_calls_are_stopped_by_its_variable() {
+fn loop_guard_follows_its_variable() {
     let (calls, status, answer) = calls_in_a_loop(None);
     assert_eq!((calls, error(&(status, answer)).2), (2, "tool_loop"));
     let (calls, status, answer) = calls_in_a_loop(Some("3"));
@@ -360,7 +360,7 @@ fn over_program(status: &str, change: impl FnOnce(&mut Command)) -> Gateway {
 }
 
 #[test]
-fn the_check_of_the_sign_in_takes_no_longer_than_its_variable_says() {
+fn sign_in_check_timeout_follows_its_variable() {
     let gateway = over_program("sleep 60", |command| {
         command.env("CURSOR_ACP_AUTH_CHECK_TIMEOUT", "300");
     });
@@ -375,7 +375,7 @@ const ONCE: &str = "if [ -e \"$HOME/asked\" ]; then echo 'Not logged in'; \
                     else : > \"$HOME/asked\"; echo '✓ Logged in as me@example.com'; fi";
 
 #[test]
-fn models_need_no_sign_in_and_are_checked_before_it() {
+fn models_are_checked_before_the_sign_in() {
     let gateway = over_program(ONCE, |_| {});
     gateway.health("not_authenticated");
     let (status, models) = gateway.get("/v1/models");
@@ -431,7 +431,7 @@ fn tools_of_mcp_servers_are_listed_with_all_their_fields() {
 
 /// The prompt of `cursor-agent --print` is text. That is not the model's fault.
 #[test]
-fn an_image_is_refused_in_the_name_of_the_backend() {
+fn image_refusal_names_the_backend() {
     let gateway = Gateway::new("");
     let pixel = "data:image/png;base64,iVBORw0KGgo=";
     let mut body = asking("auto", "");
@@ -445,7 +445,7 @@ fn an_image_is_refused_in_the_name_of_the_backend() {
 }
 
 #[test]
-fn port_and_host_are_heeded() {
+fn port_and_host_are_respected() {
     let home = Home::new();
     let mut command = home.ibeam("serve --sim --backend cli");
     command.env("PORT", "0").env("HOST", "127.0.0.1");

@@ -44,7 +44,7 @@ fn address(gateway: &Running) -> SocketAddr {
     gateway.address().unwrap()
 }
 
-/// Nobody listens there any more.
+/// The port is closed.
 async fn closes(address: SocketAddr) {
     let began = Instant::now();
     while TcpStream::connect(address).await.is_ok() {
@@ -61,7 +61,7 @@ async fn failure(builder: GatewayBuilder) -> String {
 }
 
 #[tokio::test]
-async fn two_in_one_process_serve_and_stop_apart() {
+async fn two_servers_in_one_process_are_independent() {
     let one = Gateway::builder().simulator().start().await.unwrap();
     let two = Gateway::builder().simulator().api_key("the-key-of-two").start().await.unwrap();
     assert_ne!(one.url(), two.url());
@@ -78,7 +78,7 @@ async fn two_in_one_process_serve_and_stop_apart() {
 }
 
 #[tokio::test]
-async fn an_answer_that_runs_is_finished_by_stop() {
+async fn stop_finishes_a_running_answer() {
     let folder = watch::folder();
     let file = folder.path().join("slow.toml");
     let scenario = r#"
@@ -96,7 +96,7 @@ steps = [{ text = { text = "slow but sure, to the last", chunk = 3, pace_ms = 60
 
 /// On a runtime with one thread nothing else can run while it is dropped.
 #[tokio::test]
-async fn dropping_it_ends_it_without_waiting() {
+async fn dropping_a_server_ends_it_at_once() {
     let gateway = Gateway::builder().simulator().start().await.unwrap();
     let address = address(&gateway);
     let mut idle = TcpStream::connect(address).await.unwrap();
@@ -108,7 +108,7 @@ async fn dropping_it_ends_it_without_waiting() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_said() {
+async fn start_errors_are_reported() {
     let builder = || Gateway::builder().simulator();
     let said = failure(builder().set("clocks.turn", "soon").set("nonsense", "1")).await;
     assert!(

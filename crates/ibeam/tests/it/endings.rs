@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use crate::lab::Lab;
 
 #[tokio::test(start_paused = true)]
-async fn every_ending_of_the_backend_gives_one_of_ours() {
+async fn every_ending_of_the_backend_has_an_ending_for_clients() {
     for (quirk, code) in [
         ("no_turn_ended", None),
         ("no_end_frame", None),
@@ -49,7 +49,7 @@ async fn leaked_thinking_is_reasoning() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_turn_is_tried_once_more_under_a_fresh_id() {
+async fn empty_turn_is_retried_once_under_a_new_id() {
     let lab = Lab::scenario(
         r#"
         [[rule]]
@@ -70,7 +70,7 @@ async fn an_empty_turn_is_tried_once_more_under_a_fresh_id() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stuck_conversation_is_healed_by_a_fresh_one() {
+async fn stuck_conversation_is_replaced_by_a_new_one() {
     let lab = Lab::scenario(
         "[[rule]]\nquirks = [\"stuck_conversation\"]\nsteps = [{ text = \"healed\" }]",
     );
@@ -108,7 +108,7 @@ async fn fifteen_minutes_of_heartbeats_lose_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_clocks_end_what_does_not_end() {
+async fn clocks_end_hanging_turns() {
     for (fault, limit) in [("black_hole", 200), ("heartbeats_only", 700)] {
         let lab = Lab::scenario(&format!(
             "[[rule]]\nsteps = [{{ text = \"x\" }}, {{ fault = \"{fault}\" }}]"

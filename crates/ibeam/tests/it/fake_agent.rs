@@ -163,7 +163,7 @@ fn each_quirk_has_its_own_transcript() {
 }
 
 #[test]
-fn snapshots_hold_all_that_was_said() {
+fn snapshots_have_the_whole_answer() {
     let fake = Fake::new();
     let (output, _) = fake.stream("snapshots", "hello");
     let lines = objects(&text(&output.stdout));
@@ -175,7 +175,7 @@ fn snapshots_hold_all_that_was_said() {
 }
 
 #[test]
-fn failures_are_told_on_stderr() {
+fn failures_are_printed_to_stderr() {
     let fake = Fake::new();
     let cases: [(&str, &[&str], &str, &str); 7] = [
         ("not-logged-in", STREAM, "not logged in", ""),
@@ -207,7 +207,7 @@ fn a_crash_is_a_signal() {
 }
 
 #[test]
-fn an_untrusted_folder_is_asked_about() {
+fn untrusted_folder_needs_confirmation() {
     let fake = Fake::new();
     let output = fake.run("trust-prompt", &["-p"], "hello");
     assert_eq!(output.status.code(), Some(0));
@@ -228,7 +228,7 @@ fn text_and_json_hold_the_answer_alone() {
 }
 
 #[test]
-fn a_conversation_goes_on_by_its_name() {
+fn conversation_is_resumed_by_its_id() {
     let fake = Fake::new();
     let (output, _) = fake.stream("", "my cat is called Tom");
     let session = last(&text(&output.stdout))["session_id"].as_str().unwrap().to_owned();
@@ -247,7 +247,7 @@ fn a_conversation_goes_on_by_its_name() {
 }
 
 #[test]
-fn the_commands_around_it_answer() {
+fn other_commands_answer() {
     let fake = Fake::new();
     let said = |args: &[&str]| text(&fake.run("", args, "").stdout);
     assert!(said(&["--version"]).starts_with("20"));
@@ -302,7 +302,7 @@ fn tools_of_an_mcp_server_are_really_called() {
 }
 
 #[test]
-fn servers_that_nobody_approved_are_not_loaded() {
+fn unapproved_servers_are_not_loaded() {
     let fake = Fake::new();
     let server = McpServer::start();
     fake.serve("ibeam", &server);
@@ -314,7 +314,7 @@ fn servers_that_nobody_approved_are_not_loaded() {
 }
 
 #[test]
-fn a_call_that_takes_too_long_is_given_up() {
+fn slow_call_times_out() {
     let fake = Fake::new();
     let server = McpServer::start();
     fake.serve("ibeam", &server);
@@ -325,7 +325,7 @@ fn a_call_that_takes_too_long_is_given_up() {
 }
 
 #[test]
-fn its_own_tools_are_refused_or_pretended() {
+fn own_tools_are_refused_or_simulated() {
     let fake = Fake::new();
     let (output, shape) = fake.stream("own-tools", "run `rm -rf x`");
     assert!(shape.contains("shellToolCall:started shellToolCall:completed"), "{output:?}");
@@ -345,7 +345,7 @@ fn shape_has(stdout: &str, part: &str) -> bool {
 }
 
 #[test]
-fn a_scenario_says_the_same_as_in_the_simulator() {
+fn scenario_answers_as_in_the_simulator() {
     let fake = Fake::new();
     let file = fake.folder.path().join("scenario.toml");
     let scenario = r#"

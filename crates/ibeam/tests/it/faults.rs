@@ -25,7 +25,7 @@ async fn refusals_before_the_first_byte_have_their_status() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_backends_wait_is_passed_on() {
+async fn retry_after_of_the_backend_is_passed_on() {
     let lab = Lab::scenario("[[rule]]\nrefuse = { status = 429, retry_after = 17 }");
     let reply = lab.stream("hi").await;
     assert_eq!(reply.headers["retry-after"], "17");
@@ -51,7 +51,7 @@ async fn an_exhausted_plan_must_not_be_retried() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_passing_fault_before_the_first_message_is_not_seen_by_the_client() {
+async fn temporary_failure_before_the_first_message_is_hidden() {
     let lab = Lab::scenario(
         r#"
         [[rule]]
@@ -66,7 +66,7 @@ async fn a_passing_fault_before_the_first_message_is_not_seen_by_the_client() {
 
 /// An outage with a client that retries by itself, as Codex and the SDKs do.
 #[tokio::test(start_paused = true)]
-async fn retries_of_the_client_and_of_the_gateway_do_not_multiply() {
+async fn retries_of_client_and_gateway_do_not_multiply() {
     let outages = ["refuse = { status = 503 }", "steps = [{ error = { code = \"unavailable\" } }]"];
     for outage in outages {
         let lab = Lab::scenario(&format!("[[rule]]\n{outage}"));
@@ -95,7 +95,7 @@ async fn retries_of_the_client_and_of_the_gateway_do_not_multiply() {
 /// Results come with another body than the question did, later, and maybe from a client that
 /// retries by itself.
 #[tokio::test(start_paused = true)]
-async fn results_for_a_waiting_run_have_the_retries_of_their_own_request() {
+async fn results_get_the_retries_of_their_own_request() {
     let parked = async |headers: &[(&'static str, &str)]| {
         let lab = Lab::scenario(
             r#"
@@ -117,7 +117,7 @@ async fn results_for_a_waiting_run_have_the_retries_of_their_own_request() {
     };
     let runs = |lab: &Lab| lab.sim.stats().requests["/agent.v1.AgentService/Run"];
 
-    // The waiting run, the history told once more, and three retries; then one run each.
+    // The waiting run, the history sent once more, and three retries; then one run each.
     let (lab, talk) = parked(&[]).await;
     for total in 5..=9 {
         assert_eq!(talk.send(&lab).await.status, 503);
@@ -142,7 +142,7 @@ async fn results_for_a_waiting_run_have_the_retries_of_their_own_request() {
 
 /// The stream is cut after every possible frame, in every way.
 #[tokio::test(start_paused = true)]
-async fn a_cut_anywhere_ends_in_an_error_and_never_in_a_clean_stop() {
+async fn cut_stream_ends_in_an_error() {
     let faults = [
         "\"eof\"",
         "\"truncate\"",
@@ -240,7 +240,7 @@ async fn a_thousand_turns_with_random_faults_leave_nothing_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resume_that_brings_nothing_is_an_error() {
+async fn resume_without_output_is_an_error() {
     let sim = ibeam_sim::SimConfig::scenario(
         ibeam_sim::Scenario::from_toml(
             r#"

@@ -112,7 +112,7 @@ fn kill(signal: &str, pid: &Value) {
 }
 
 #[test]
-fn one_is_started_and_found_and_stopped() {
+fn gateway_is_started_found_and_stopped() {
     let user = User::new();
     let none = user.run("status");
     assert_eq!(none.status.code(), Some(1));
@@ -150,7 +150,7 @@ fn one_is_started_and_found_and_stopped() {
 }
 
 #[test]
-fn ten_at_once_start_one() {
+fn ten_simultaneous_starts_make_one_gateway() {
     let user = User::new();
     let starting: Vec<_> = (0..10)
         .map(|_| user.ibeam("start --sim --json").stdout(Stdio::piped()).spawn().unwrap())
@@ -164,7 +164,7 @@ fn ten_at_once_start_one() {
 
 /// Other keys stay valid, and an unknown one is refused.
 #[test]
-fn its_key_is_good_where_keys_are_needed() {
+fn instance_key_is_accepted_where_keys_are_required() {
     let user = User::new();
     let start =
         || user.ibeam("start --sim --json").env("IBEAM_API_KEY", watch::CLIENT_KEY).output();
@@ -212,7 +212,7 @@ fn stranger(listener: TcpListener, heard: Arc<Mutex<String>>) {
 /// A gateway has ended, another user has its port, and what says where it was is still there:
 /// nothing is sent to that port but a challenge, and another gateway is used.
 #[test]
-fn a_program_that_took_the_port_gets_neither_key_nor_prompt() {
+fn foreign_program_on_the_port_gets_no_key_and_no_prompt() {
     let user = User::new();
     user.json("start --sim --json");
     let record = user.files("json").pop().unwrap();
@@ -251,7 +251,7 @@ fn a_program_that_took_the_port_gets_neither_key_nor_prompt() {
 /// It has no parent to end with it, and a session of its own: what ends a terminal does not end it.
 #[cfg(target_os = "linux")]
 #[test]
-fn it_outlives_the_program_that_started_it() {
+fn gateway_outlives_the_program_that_started_it() {
     let user = User::new();
     let running = user.json("start --sim --json");
     let stat = |pid: &str| fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
@@ -283,7 +283,7 @@ fn the_files_of_a_killed_gateway_are_ignored() {
 }
 
 #[test]
-fn a_start_that_fails_shows_the_last_words() {
+fn failed_start_shows_the_last_output() {
     let user = User::new();
     let keys = user.0.0.path().join("keys.json");
     fs::write(&keys, "nonsense").unwrap();
@@ -334,7 +334,7 @@ fn a_gateway_of_serve_is_found() {
 
 /// A program could not call it by a URL alone.
 #[test]
-fn sockets_are_not_written_down() {
+fn unix_sockets_are_not_recorded() {
     let user = User::new();
     let socket = user.0.0.path().join("ibeam.sock");
     let mut serve = user.ibeam(&format!("serve --sim --listen unix:{}", socket.display()));
@@ -347,7 +347,7 @@ fn sockets_are_not_written_down() {
 }
 
 #[test]
-fn it_stops_when_it_is_idle() {
+fn idle_gateway_stops() {
     let user = User::new();
     let running = user.json("start --sim --idle-exit 2s --json");
     assert_eq!(running["started"], true);
@@ -359,7 +359,7 @@ fn it_stops_when_it_is_idle() {
 
 /// As it is after an update of the program.
 #[test]
-fn an_older_one_makes_room() {
+fn older_idle_gateway_is_replaced() {
     let user = User::new();
     let old = user.json("start --sim --json");
     let [path] = user.files("json").try_into().unwrap();
@@ -376,7 +376,7 @@ fn an_older_one_makes_room() {
 
 /// A client that sits at its prompt has its key, and the new one would have another.
 #[test]
-fn an_older_one_that_is_needed_stays() {
+fn older_gateway_in_use_stays() {
     let user = User::new();
     let old = user.json("start --sim --json");
     let [path] = user.files("json").try_into().unwrap();
@@ -424,7 +424,7 @@ fn one_of_several_is_stopped() {
 }
 
 #[test]
-fn up_ends_with_the_clients_that_are_here() {
+fn up_lists_the_installed_clients() {
     let user = User::new();
     user.program("claude", "exit 0");
     let mut command = user.ibeam("up --sim");

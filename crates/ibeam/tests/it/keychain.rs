@@ -18,7 +18,7 @@ use serde_json::Value;
 enum Service {
     None,
     Unlocked,
-    /// With a keyring whose password nobody gives.
+    /// With a keyring that is not unlocked.
     Locked,
 }
 
@@ -38,7 +38,7 @@ impl Desk {
         desk
     }
 
-    /// Logs in anew: another bus, another service, the same home.
+    /// Logs in again: another bus, another service, the same home.
     fn log_in(&mut self, service: Service) {
         let home = self.home.path().to_owned();
         let services = home.join("services");
@@ -194,7 +194,7 @@ fn a_real_keychain_from_login_to_logout() {
     let mut desk = Desk::new();
     desk.log_in(Service::Unlocked);
 
-    // In, and seen by somebody else.
+    // Stored, and visible to another program.
     let told = desk.done("keychain", "login --no-browser");
     assert!(told.contains("Signed in as auth0|user_sim"), "{told}");
     let access = desk.access().expect("libsecret finds it");
@@ -259,7 +259,7 @@ fn processes_with_an_expired_token_in_a_real_keychain_refresh_it_once() {
 
 #[test]
 #[ignore = "needs GNOME Keyring: cargo xtask test --only keychain"]
-fn a_keychain_that_is_not_there_or_does_not_open_is_said_and_costs_nothing() {
+fn unusable_keychain_is_reported_and_the_file_is_used() {
     let mut desk = Desk::new();
     let otherwise = "use a file instead: `IBEAM_CREDENTIALS=file ibeam login`";
 

@@ -111,18 +111,18 @@ fn a_killed_gateway_answers_the_result_after_its_restart() {
 }
 
 #[test]
-fn a_gateway_killed_in_the_middle_of_a_stream_does_too() {
+fn gateway_killed_during_a_stream_answers_after_its_restart() {
     whole_history(true, Pair::kill_gateway);
 }
 
 #[test]
-fn a_backend_that_dies_while_it_waits_for_the_result_costs_nothing() {
+fn backend_that_dies_while_parked_is_replaced() {
     whole_history(false, Pair::kill_sim);
     whole_history(true, Pair::kill_sim);
 }
 
 #[test]
-fn nor_do_both_at_once() {
+fn gateway_and_backend_killed_at_once_recover() {
     whole_history(true, |pair| {
         pair.kill_sim();
         pair.kill_gateway();
@@ -131,7 +131,7 @@ fn nor_do_both_at_once() {
 
 /// One result came before the end, the other comes after it.
 #[test]
-fn a_second_call_of_the_same_chain_survives_as_well() {
+fn second_call_of_a_chain_survives_a_kill() {
     let mut pair = Pair::start();
     let mut messages = vec![user(&two_wishes())];
     let first = call(&pair.gateway.url, &[], &messages, true);
@@ -183,7 +183,7 @@ fn a_named_session_survives_a_lost_backend() {
 
 /// What was said before the kill is known after it, and only under that name.
 #[test]
-fn a_named_session_remembers_what_was_said_before_the_kill() {
+fn named_session_remembers_messages_from_before_the_kill() {
     let mut pair = Pair::start();
     let headers = [("x-session-id", "long-memory")];
     let word = secret("memory");

@@ -263,7 +263,7 @@ impl Reply {
     }
 }
 
-/// A client that keeps its conversation and tells all of it each time, as most do.
+/// A client that keeps its conversation and sends all of it each time, as most do.
 #[derive(Clone, Debug)]
 pub(crate) struct Talk {
     pub(crate) body: Value,

@@ -187,7 +187,7 @@ fn the_page_completes_the_login() {
 }
 
 #[test]
-fn an_api_key_signs_in_and_is_never_told() {
+fn api_key_signs_in_and_is_never_printed() {
     let world = World::new("");
     let with = |key: &str| {
         let mut command = world.ibeam("login --api-key-stdin");
@@ -215,7 +215,7 @@ fn an_api_key_signs_in_and_is_never_told() {
 }
 
 #[test]
-fn a_policy_and_the_clock_end_it_with_what_to_do() {
+fn refused_or_expired_login_has_a_hint() {
     let world = World::new("--login-page");
     let (mut child, mut lines, path) = waiting(&world, "login --no-browser");
     assert!(world.press("deny", &path).contains("Refused"));
@@ -236,7 +236,7 @@ fn a_policy_and_the_clock_end_it_with_what_to_do() {
 
 #[cfg(unix)]
 #[test]
-fn ctrl_c_leaves_nothing_behind() {
+fn interrupted_login_leaves_nothing_behind() {
     let world = World::new("--login-page");
     let (mut child, mut lines, _) = waiting(&world, "login --no-browser");
     let mut line = String::new();

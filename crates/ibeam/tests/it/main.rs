@@ -12,6 +12,7 @@ mod audit;
 mod auth;
 #[cfg(target_os = "linux")]
 mod backends;
+mod broken_streams;
 mod chat;
 #[cfg(target_os = "linux")]
 mod children;
@@ -20,50 +21,49 @@ mod client;
 mod client_rules;
 mod controls;
 mod crash;
-mod crowd;
-mod cuts;
 #[cfg(unix)]
 mod doctor;
 mod documents;
-mod door;
-mod doors;
 #[cfg(unix)]
 mod dropin;
 mod embed;
 mod endings;
 mod fake_agent;
 mod faults;
+mod identical_windows;
 #[cfg(unix)]
 mod instance;
+mod key_limits;
 #[cfg(all(feature = "keychain", target_os = "linux"))]
 mod keychain;
 mod killed;
 mod lab;
-#[cfg(unix)]
-mod lasting;
-mod leaving;
+mod listeners;
 mod login;
 mod manual;
-mod matched;
 mod mcp;
 mod mcp_approve;
 #[cfg(unix)]
 mod mcp_servers;
 mod messages;
 mod named;
+mod native_requests;
 mod orphans;
 mod parking;
-mod places;
-mod power;
+mod refusals;
 mod responses;
 #[cfg(unix)]
 mod run;
+mod running_gateway;
 mod secrets;
 mod server;
 #[cfg(target_os = "linux")]
 mod service;
+mod session_header;
 mod sessions;
 mod setup;
+#[cfg(unix)]
+mod setup_port;
 mod strace;
 mod trace;
 mod transports;

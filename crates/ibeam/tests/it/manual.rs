@@ -19,7 +19,7 @@ fn text(output: &Output) -> String {
 }
 
 #[test]
-fn every_shell_gets_a_script_without_hidden_commands() {
+fn completion_scripts_omit_hidden_commands() {
     let home = Home::new();
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let script = text(&ibeam(&home, &format!("completions {shell}")));
@@ -61,7 +61,7 @@ fn bash_completes_commands_and_options() {
 }
 
 #[test]
-fn there_is_a_page_for_each_command() {
+fn every_command_has_a_manual_page() {
     let home = Home::new();
     let dir = home.0.path().join("man1");
     let output = home.ibeam("man --dir").arg(&dir).output().unwrap();

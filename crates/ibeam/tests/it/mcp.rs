@@ -189,7 +189,7 @@ async fn a_chain_is_one_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_in_one_piece_goes_on_too() {
+async fn unstreamed_answer_continues_after_bridged_calls() {
     let shed = Shed::default();
     let steps = format!(
         "{{ exec = {} }}, {{ text = \"It is {{result}}\" }}",
@@ -242,7 +242,7 @@ async fn the_client_gets_only_its_own_calls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_tells_only_what_is_new_works_too() {
+async fn client_that_sends_only_new_messages_works() {
     let shed = Shed::default();
     let steps = format!(
         "{{ execs = [{}, {}] }}, {{ text = \"They say: {{result}}\" }}",
@@ -261,7 +261,7 @@ async fn a_client_that_tells_only_what_is_new_works_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_takes_too_long_is_given_up() {
+async fn slow_tool_times_out() {
     let shed = Shed::default();
     let steps = format!(
         "{{ exec = {} }}, {{ text = \"{{result}}\" }}",
@@ -295,7 +295,7 @@ async fn output_is_cut_with_a_note() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_loop_guard_holds_here_too() {
+async fn loop_guard_covers_bridged_calls() {
     let shed = Shed::default();
     let step = format!("{{ exec = {} }},", exec("mcp__shed__fail", "{ n = 1 }"));
     let lab = lab(&step.repeat(9), vec![shed.spec("shed", &["fail"])]);
@@ -306,7 +306,7 @@ async fn the_loop_guard_holds_here_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_turn_executes_so_many_calls() {
+async fn bridged_calls_per_turn_are_limited() {
     let shed = Shed::default();
     let step = |n: usize| {
         format!("{{ exec = {} }},", exec("mcp__shed__echo", &format!("{{ text = \"{n}\" }}")))
@@ -322,7 +322,7 @@ async fn one_turn_executes_so_many_calls() {
 #[tokio::test(start_paused = true)]
 async fn only_what_is_allowed_is_offered() {
     let shed = Shed::default();
-    // The simulator calls it anyway; nobody knows that tool.
+    // The simulator calls it anyway, but the tool is unknown.
     let steps = format!(
         "{{ exec = {} }}, {{ text = \"{{result}}\" }}",
         exec("mcp__shed__secret", "{ n = 1 }")
@@ -338,7 +338,7 @@ async fn only_what_is_allowed_is_offered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_clients_tool_of_the_same_name_is_the_clients() {
+async fn client_tool_wins_over_a_bridged_one() {
     let shed = Shed::default();
     let steps = format!(
         "{{ exec = {} }}, {{ text = \"{{result}}\" }}",
@@ -416,7 +416,7 @@ async fn tools_and_health_have_the_known_shape() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_changes_is_read_again() {
+async fn changed_tool_list_is_read_again() {
     let shed = Shed::default();
     let lab = lab("{ text = \"x\" }", vec![shed.spec("shed", &["*"])]);
     lab.app.bridge().settled().await;

@@ -49,7 +49,7 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
-fn a_project_file_runs_nothing_before_it_is_approved() {
+fn unapproved_project_file_starts_nothing() {
     let project = Project::new();
     let unapproved = |project: &Project| {
         for line in ["mcp list", "mcp tools", "mcp tools m", "mcp call m x"] {

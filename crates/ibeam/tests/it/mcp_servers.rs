@@ -34,8 +34,8 @@ use tokio::{
 
 use crate::{mcp::Shed, watch};
 
-/// A server in a few lines of shell. It tells what it sees of its surroundings, leaves a
-/// child behind, and dies when it is told to.
+/// A server in a few lines of shell. It reports what it sees of its surroundings, leaves a
+/// child behind, and dies on request.
 const SHELL: &str = r#"
 sleep 1000 &
 echo $! > "$NOTES/child"
@@ -113,13 +113,13 @@ fn shell(notes: &Path, script: &str) -> ServerTransport {
 }
 
 fn lives(pid: &str) -> bool {
-    // A zombie that nobody has reaped yet is dead.
+    // A zombie is dead.
     let status = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     !status.is_empty() && !status.contains(") Z ")
 }
 
 #[tokio::test]
-async fn a_child_works_and_goes_with_all_that_is_under_it() {
+async fn child_ends_with_its_descendants() {
     let notes = watch::folder();
     let desk = Desk::new(shell(notes.path(), SHELL));
     desk.ready().await;
@@ -132,7 +132,7 @@ async fn a_child_works_and_goes_with_all_that_is_under_it() {
     #[cfg(target_os = "linux")]
     assert!(lives(child));
     desk.end().await;
-    // It was told to go; the system may take a moment.
+    // It was asked to end; the system may take a moment.
     for _ in 0..100 {
         if !lives(child) {
             return;
@@ -143,7 +143,7 @@ async fn a_child_works_and_goes_with_all_that_is_under_it() {
 }
 
 #[tokio::test]
-async fn a_child_that_dies_is_started_again() {
+async fn dead_child_is_restarted() {
     let notes = watch::folder();
     let desk = Desk::new(shell(notes.path(), SHELL));
     desk.ready().await;
@@ -161,7 +161,7 @@ async fn a_child_that_dies_is_started_again() {
 }
 
 #[tokio::test]
-async fn what_a_child_complains_of_is_told() {
+async fn stderr_of_a_child_is_reported() {
     let notes = watch::folder();
     for (script, told) in [
         ("echo 'cannot find my keys' >&2; exit 1", "cannot find my keys"),
@@ -347,7 +347,7 @@ async fn a_stream_that_is_closed_is_resumed() {
 }
 
 #[tokio::test]
-async fn a_session_that_the_server_forgot_is_begun_anew() {
+async fn forgotten_session_is_started_again() {
     let modern = Modern::default();
     let url = serve(modern.router()).await;
     let desk = Desk::new(remote(&format!("{url}/mcp"), Some("open sesame")));
@@ -362,7 +362,7 @@ async fn a_session_that_the_server_forgot_is_begun_anew() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_given_up_is_cancelled() {
+async fn timed_out_call_is_cancelled() {
     let modern = Modern::default();
     let url = serve(modern.router()).await;
     let desk = Desk::new(remote(&format!("{url}/mcp"), Some("open sesame")));
@@ -376,7 +376,7 @@ async fn a_call_that_is_given_up_is_cancelled() {
 }
 
 #[tokio::test]
-async fn who_needs_a_key_says_so() {
+async fn server_that_needs_a_key_is_reported() {
     let url = serve(Modern::default().router()).await;
     let desk = Desk::new(remote(&format!("{url}/mcp"), None));
     desk.server().settled().await;
@@ -419,7 +419,7 @@ async fn old_message(State(voice): State<Voice>, body: String) -> StatusCode {
 }
 
 #[tokio::test]
-async fn the_older_transport_is_found_by_itself() {
+async fn older_transport_is_detected() {
     let router = Router::new()
         .route("/sse", get(old_stream))
         .route("/message", axum::routing::post(old_message))

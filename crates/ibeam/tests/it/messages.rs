@@ -151,7 +151,7 @@ async fn a_chain_of_tools_is_one_run() {
 }
 
 /// An instruction in the middle reaches the model with the result, and the prompt stays
-/// what it was: the run goes on.
+/// what it was: the run continues.
 #[tokio::test(start_paused = true)]
 async fn a_system_message_beside_a_result_keeps_the_run() {
     let lab = Lab::scenario(ONE);
@@ -255,7 +255,7 @@ async fn an_image_in_a_result_survives_another_tool() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_names_that_claude_code_has_built_in() {
+async fn built_in_names_of_claude_code_are_resolved() {
     let lab = Lab::new();
     for name in [
         "claude-3-5-haiku-20241022",
@@ -295,7 +295,7 @@ async fn tokens_are_counted_without_the_backend() {
 
 /// The same bytes are a request in both dialects, and each reads another part of them.
 #[tokio::test(start_paused = true)]
-async fn a_count_is_not_taken_from_another_dialect() {
+async fn token_count_is_not_taken_from_another_dialect() {
     let lab = Lab::new();
     let mut body = asked(false);
     body["input"] = "word ".repeat(1000).into();
@@ -313,7 +313,7 @@ async fn a_count_is_not_taken_from_another_dialect() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_models_of_the_plan_in_anthropics_shape() {
+async fn models_are_listed_in_anthropics_format() {
     let lab = Lab::new();
     let page = async |query: &str| {
         let request = Request::get(format!("/v1/models{query}"))

@@ -78,7 +78,7 @@ async fn the_marker_wins_over_a_header() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unknown_name_starts_fresh() {
+async fn unknown_name_starts_a_conversation() {
     let lab = Lab::scenario(TELL);
     let mut one = talk("one");
     one.headers.push(("x-session-id", "a".to_owned()));
@@ -91,7 +91,7 @@ async fn an_unknown_name_starts_fresh() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_name_belongs_to_whoever_made_it() {
+async fn name_belongs_to_its_key() {
     let lab = Lab::scenario(TELL);
     let mut mine = talk("my secret");
     mine.headers.push(("x-session-id", "a".to_owned()));
@@ -106,7 +106,7 @@ async fn the_name_belongs_to_whoever_made_it() {
 
 /// A request for a title has the same name and another prompt.
 #[tokio::test(start_paused = true)]
-async fn a_title_request_does_not_disturb() {
+async fn title_request_does_not_change_the_conversation() {
     let lab = Lab::scenario(TELL);
     let mut main = Talk::new("My name is Ada.");
     main.headers.push(("x-session-affinity", "window-1".to_owned()));
@@ -130,7 +130,7 @@ async fn a_title_request_does_not_disturb() {
 /// Programs that send this header with everything ask for titles and summaries under the
 /// same name, each time without a past.
 #[tokio::test(start_paused = true)]
-async fn helpers_of_a_named_client_do_not_know_each_other() {
+async fn helpers_of_a_named_client_are_separate() {
     let lab = Lab::scenario(TELL);
     let ask = async |text: &str, with_tools: bool| {
         let mut talk = talk(text);
@@ -281,7 +281,7 @@ async fn a_named_history_that_differs_from_what_is_kept_forks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_history_is_recognised_by_what_was_said() {
+async fn history_is_recognised_by_its_content() {
     let lab = Lab::scenario(TELL);
     let mut talk = talk("My name is Ada.");
     let first = talk.ask(&lab).await.text();
@@ -300,7 +300,7 @@ async fn a_history_is_recognised_by_what_was_said() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_edited_history_is_another_conversation() {
+async fn edited_history_is_another_conversation() {
     let lab = Lab::scenario(TELL);
     let mut talk = talk("My name is Ada.");
     let first = talk.ask(&lab).await.text();
@@ -314,13 +314,13 @@ async fn an_edited_history_is_another_conversation() {
     );
     assert_ne!(id(&text), id(&first));
     assert_eq!((lab.fates().continued, lab.fates().rebuilt), (0, 1));
-    // The one that was not edited goes on where it was.
+    // The one that was not edited continues.
     assert_eq!(id(&talk.ask(&lab).await.text()), id(&first));
     lab.assert_gone().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_continuations_at_once_do_not_share_a_conversation() {
+async fn simultaneous_continuations_do_not_share_a_conversation() {
     let lab = Lab::scenario(
         "[[rule]]\nsteps = [{ text = \"[{conversation}|x]\" }, { silence = 5 }, { text = \"!\" }]",
     );
@@ -335,7 +335,7 @@ async fn two_continuations_at_once_do_not_share_a_conversation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_forgets_nothing_that_matters() {
+async fn conversation_survives_a_restart() {
     let dir = crate::watch::folder();
     let scenario = Scenario::from_toml(TELL).unwrap();
     let lab = Lab::with(SimConfig::scenario(scenario), kept(dir.path()));
@@ -371,7 +371,7 @@ const TOOL: &str = r#"
 
 /// The call went out, the program was restarted, the result comes.
 #[tokio::test(start_paused = true)]
-async fn a_restart_between_call_and_result() {
+async fn call_and_result_survive_a_restart_between_them() {
     for only_results in [false, true] {
         let dir = crate::watch::folder();
         let scenario = Scenario::from_toml(TOOL).unwrap();
@@ -392,7 +392,7 @@ async fn a_restart_between_call_and_result() {
 }
 
 /// The second turn of a named conversation has a call under way when the program is
-/// restarted, and the backend gave no newer state: the older one is gone on from.
+/// restarted, and the backend gave no newer state: the older one is continued.
 #[tokio::test(start_paused = true)]
 async fn bare_results_after_a_restart_find_the_conversation() {
     let dir = crate::watch::folder();
@@ -434,8 +434,8 @@ async fn bare_results_find_the_parked_turn() {
 
 /// A named client gives its tool up and says something else.
 #[tokio::test(start_paused = true)]
-async fn a_new_message_ends_the_waiting_for_results() {
-    // There must be a state to go on from.
+async fn new_message_ends_the_wait_for_results() {
+    // There must be a state to continue.
     let lab = Lab::scenario(&TOOL.replacen("steps = [", "steps = [\"checkpoint\",", 1));
     let mut talk = Talk::new("look");
     talk.headers.push(("x-session-id", "a".to_owned()));
@@ -449,7 +449,7 @@ async fn a_new_message_ends_the_waiting_for_results() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_cannot_be_used_costs_no_answer() {
+async fn unusable_store_does_not_prevent_answers() {
     let dir = crate::watch::folder();
     std::fs::write(dir.path().join("store.db"), "not a database").unwrap();
     let scenario = Scenario::from_toml(TOOL).unwrap();

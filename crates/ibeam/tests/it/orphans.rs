@@ -64,7 +64,7 @@ async fn a_result_without_a_call_is_refused_in_each_dialect() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_beside_awaited_results_is_refused_and_the_run_keeps_waiting() {
+async fn orphan_beside_awaited_results_is_refused_and_the_run_stays_parked() {
     let lab = Lab::scenario(SCENARIO);
     let mut talk = Talk::new("look");
     let call = talk.ask(&lab).await.call();
@@ -79,7 +79,7 @@ async fn one_beside_awaited_results_is_refused_and_the_run_keeps_waiting() {
 
 /// The session is known, so the result is for a call of it that is not awaited any more.
 #[tokio::test(start_paused = true)]
-async fn one_of_the_same_session_is_passed_over() {
+async fn orphan_of_the_same_session_is_ignored() {
     let lab = Lab::scenario(SCENARIO);
     let mut talk = Talk::new("look");
     let call = talk.ask(&lab).await.call();
@@ -93,7 +93,7 @@ async fn one_of_the_same_session_is_passed_over() {
 
 /// A client that trims its history leaves results behind whose calls it dropped.
 #[tokio::test(start_paused = true)]
-async fn an_old_result_without_a_call_is_sent_as_text() {
+async fn old_orphan_is_sent_as_text() {
     let lab = Lab::scenario(SCENARIO);
     let mut talk = Talk::new("unused");
     talk.body["messages"] = json!([

@@ -10,8 +10,8 @@ use tokio::time::{Instant, sleep};
 
 use crate::lab::{Call, Lab, Talk, tools};
 
-/// The first run asks for one command and tells its result. Any other run is a
-/// conversation told anew, and says what it was told.
+/// The first run asks for one command and repeats its result. Any other run is a
+/// conversation that was sent again, and repeats what it was sent.
 const ONE: &str = r#"
     [[rule]]
     when = { nth = 1 }
@@ -215,7 +215,7 @@ async fn other_tools_another_prompt_or_another_model_fork() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_the_ttl_the_conversation_is_told_anew() {
+async fn history_is_sent_again_after_the_ttl() {
     let lab = Lab::scenario(ONE);
     let mut talk = parked(&lab).await;
     sleep(Duration::from_secs(15 * 60 - 1)).await;
@@ -232,7 +232,7 @@ async fn after_the_ttl_the_conversation_is_told_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_was_parked_first_makes_room() {
+async fn oldest_parked_turn_is_evicted_first() {
     let scenario = "[[rule]]\nsteps = [{ exec = { arm = \"mcp\", args = { name = \"bash\", \
                     args = { command = \"ls\" } } } }, { text = \"{result}\" }]";
     for by_bytes in [false, true] {
@@ -258,7 +258,7 @@ async fn whoever_was_parked_first_makes_room() {
         let newest = talks.last_mut().unwrap();
         assert_eq!(newest.ask(&lab).await.text(), "r11", "it was not its turn");
         assert_eq!(lab.fates().resumed, 1);
-        // The first lost its place, and nothing else: told anew, it is asked to look
+        // The first was evicted, and lost nothing else: sent again, it is asked to look
         // again.
         let runs = lab.sim.stats().runs_started;
         assert_eq!(talks[0].send(&lab).await.error(), None);
@@ -303,7 +303,7 @@ async fn a_stream_that_dies_while_parked_is_no_error() {
 
 /// By then the turn is asleep, and has not read that its stream is over.
 #[tokio::test(start_paused = true)]
-async fn results_go_to_no_stream_that_ended_unread() {
+async fn results_are_not_sent_to_an_ended_stream() {
     for fault in ["\"eof\"", "{ reset = \"internal_error\" }"] {
         let scenario = format!(
             r#"
@@ -332,7 +332,7 @@ async fn results_go_to_no_stream_that_ended_unread() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn someone_elses_session_is_not_found() {
+async fn session_of_another_key_is_not_found() {
     let lab = Lab::scenario(ONE);
     let mut talk = parked(&lab).await;
     let call = calls(&talk).remove(0);
@@ -346,7 +346,7 @@ async fn someone_elses_session_is_not_found() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_goes_on_without_results_ends_the_waiting() {
+async fn message_without_results_ends_the_wait() {
     let lab = Lab::scenario(ONE);
     let mut talk = parked(&lab).await;
     talk.say("never mind");
@@ -358,7 +358,7 @@ async fn a_client_that_goes_on_without_results_ends_the_waiting() {
 
 /// A request that the waiting run cannot serve ends it: nothing else would.
 #[tokio::test(start_paused = true)]
-async fn a_run_that_refuses_its_results_does_not_wait_on() {
+async fn run_that_refuses_its_results_ends() {
     let lab = Lab::scenario(ONE);
     let mut talk = parked(&lab).await;
     let call = calls(&talk).remove(0);
@@ -373,7 +373,7 @@ async fn a_run_that_refuses_its_results_does_not_wait_on() {
 
 /// A title for a conversation whose calls are under way.
 #[tokio::test(start_paused = true)]
-async fn a_request_beside_the_conversation_leaves_it_alone() {
+async fn unrelated_request_leaves_the_parked_turn_alone() {
     type Change = fn(&mut Talk);
     let helpers: [(&str, Change); 2] = [
         ("another prompt", |talk| {
@@ -397,9 +397,9 @@ async fn a_request_beside_the_conversation_leaves_it_alone() {
     }
 }
 
-/// The conversation goes on under its id only when the backend has let go of it.
+/// The conversation continues under its id only when the backend has released it.
 #[tokio::test(start_paused = true)]
-async fn a_run_is_cancelled_before_its_conversation_goes_on() {
+async fn run_is_cancelled_before_its_conversation_continues() {
     let lab = Lab::scenario(&ONE.replacen("steps = [", "steps = [\"checkpoint\",", 1));
     let mut talk = parked(&lab).await;
     talk.say("never mind");
@@ -411,7 +411,7 @@ async fn a_run_is_cancelled_before_its_conversation_goes_on() {
 
 /// What the backend stores with a turn that waits is counted.
 #[tokio::test(start_paused = true)]
-async fn a_parked_run_that_grows_is_weighed_again() {
+async fn growing_parked_run_is_measured_again() {
     let large = "x".repeat(50_000);
     let lab = Lab::scenario(&format!(
         r#"
@@ -439,7 +439,7 @@ async fn without_reuse_every_request_is_a_run() {
 
 /// The same for one client, while others have theirs.
 #[tokio::test(start_paused = true)]
-async fn a_client_may_do_without_reuse() {
+async fn client_can_disable_reuse() {
     let lab = lab(ONE, |_| {});
     every_request_is_a_run(lab, Some(("x-ibeam-session-reuse", "off".to_owned()))).await;
 }

@@ -1,5 +1,5 @@
-//! Responses through the whole program: what is kept, what is gone on from, and that a
-//! chain of tools is one run, however it is told.
+//! Responses through the whole program: what is stored, what is continued, and that a
+//! chain of tools is one run in each form of input.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The first run asks for two commands, one after the other. Any other run is a
-/// conversation told anew, and says what it was told.
+/// conversation that was sent again, and repeats what it was sent.
 const CHAIN: &str = r#"
     [[rule]]
     when = { nth = 1 }
@@ -95,7 +95,7 @@ enum Told {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_chain_of_tools_is_one_run_however_it_is_told() {
+async fn chain_of_tools_is_one_run_in_each_form_of_input() {
     for told in [Told::Whole, Told::New, Told::Results] {
         for stream in [false, true] {
             let lab = Lab::scenario(CHAIN);
@@ -133,7 +133,7 @@ async fn a_chain_of_tools_is_one_run_however_it_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_said_before_reaches_the_model() {
+async fn earlier_messages_reach_the_model() {
     let lab = Lab::scenario(ECHO);
     let first = json!({ "model": "auto", "input": "My name is Ada.", "instructions": "Rhyme." });
     let first = ask(&lab, &first).await;
@@ -199,7 +199,7 @@ async fn a_response_in_the_background_ends_by_itself_or_is_cancelled() {
     assert_eq!((&done["status"], polls > 2), (&json!("completed"), true), "{done}");
     assert_eq!(text(&done).trim(), "tick ".repeat(50).trim());
 
-    // What is wrong with the request itself is told at once.
+    // Errors of the request itself are reported at once.
     let wrong = json!({ "model": "no-such-model", "input": "go", "background": true });
     let request = Request::post("/v1/responses").header("host", "localhost");
     let refused = lab.send(request.body(Body::from(wrong.to_string())).unwrap()).await;
@@ -218,7 +218,7 @@ async fn a_response_in_the_background_ends_by_itself_or_is_cancelled() {
 
 /// The history of a conversation, as a summary.
 #[tokio::test(start_paused = true)]
-async fn a_conversation_made_short_goes_on() {
+async fn compacted_conversation_continues() {
     let lab = Lab::scenario(ECHO);
     let first = ask(&lab, &json!({ "model": "auto", "input": "The word is plum." })).await;
     let request = Request::post("/v1/responses/compact").header("host", "localhost");
@@ -238,10 +238,10 @@ async fn a_conversation_made_short_goes_on() {
     lab.assert_gone().await;
 }
 
-/// Whoever has the end of a response can go on from it, whatever happens to the program in
+/// A client that has the end of a response can continue it, whatever happens to the program in
 /// the next moment.
 #[test]
-fn a_response_is_kept_before_its_client_has_the_end_of_it() {
+fn response_is_stored_before_its_end_is_sent() {
     let home = Home::new();
     let start = || Server::start(home.ibeam("serve --sim --port 0"));
     for stream in [true, false] {

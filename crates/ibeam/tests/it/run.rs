@@ -12,7 +12,7 @@ use crate::{
 
 /// What ibeam forbids itself is not forbidden to the user's programs.
 #[test]
-fn a_program_may_dump_its_core_as_before() {
+fn started_program_keeps_its_core_dump_limit() {
     let user = User::new();
     user.program("limit", "ulimit -S -c");
     let ibeam = user.ibeam("run --sim limit");
@@ -30,7 +30,7 @@ fn a_program_may_dump_its_core_as_before() {
 }
 
 #[test]
-fn a_program_is_run_with_all_that_it_needs() {
+fn program_gets_its_variables_and_files() {
     let user = User::new();
     user.program("greet", "echo \"$OPENAI_BASE_URL $ANTHROPIC_BASE_URL $*\"; exit 7");
     for line in ["run --sim greet --sim -x", "run --sim env greet --sim -x"] {
@@ -57,7 +57,7 @@ fn a_program_is_run_with_all_that_it_needs() {
 
 /// A client that needs a file gets one of its own, for as long as it runs.
 #[test]
-fn what_a_client_needs_is_cleared_away() {
+fn temporary_files_of_a_client_are_removed() {
     let user = User::new();
     let own = user.0.0.path().join(".claude/settings.json");
     fs::create_dir_all(own.parent().unwrap()).unwrap();
@@ -91,7 +91,7 @@ fn what_a_client_needs_is_cleared_away() {
 
 /// A client may be quiet for longer than a gateway waits.
 #[test]
-fn it_stays_for_as_long_as_a_client_runs() {
+fn gateway_stays_while_a_client_runs() {
     let user = User::new();
     let ibeam = watch::program();
     user.program("ponder", &format!("sleep 5; {} status --json", ibeam.display()));

@@ -1,7 +1,7 @@
 //! Tokens and keys stay where they belong: not in a log at its most talkative, not in an
 //! answer, an error, a crash, a file or another process.
 //!
-//! The step `secrets` of `cargo xtask test` looks for them in what the whole suite tells.
+//! The step `secrets` of `cargo xtask test` looks for them in all output of the suite.
 
 use std::{
     io::{Read as _, Write as _},
@@ -77,7 +77,7 @@ fn wire(server: &Server, request: &str) -> String {
 /// Good and bad requests with secrets in each part of them, then a crash.
 #[test]
 #[cfg(unix)]
-fn a_gateway_that_tells_all_it_can_tells_no_secret() {
+fn trace_logs_have_no_secret() {
     let home = Home::new();
     let sim = Server::start(home.ibeam("sim --port 0"));
     let mut command =
@@ -134,7 +134,7 @@ fn a_gateway_that_tells_all_it_can_tells_no_secret() {
 }
 
 #[test]
-fn no_command_tells_a_secret() {
+fn commands_print_no_secret() {
     let home = Home::new();
     let sim = Server::start(home.ibeam("sim --port 0"));
     let run = |line: &str, env: &[(&str, &str)]| {

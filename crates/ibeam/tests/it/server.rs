@@ -78,7 +78,7 @@ async fn read_all(stream: &mut TcpStream) -> String {
 }
 
 #[tokio::test]
-async fn what_runs_is_finished_and_nothing_new_is_taken() {
+async fn shutdown_finishes_turns_and_refuses_new_ones() {
     let mut running = start(SLOW, |_| {}).await;
     let mut stream = running.connect().await;
     let head = read_some(&mut stream).await;
@@ -116,7 +116,7 @@ async fn the_drain_limit_holds() {
 }
 
 #[tokio::test]
-async fn a_taken_port_is_named_and_an_open_door_needs_a_key() {
+async fn taken_port_is_named_and_network_listener_needs_a_key() {
     let running = start(SLOW, |_| {}).await;
     let taken = Config { listen: running.address.into(), ..Config::default() };
     let error = Server::bind(taken, &Tasks::new()).await.unwrap_err();
@@ -128,7 +128,7 @@ async fn a_taken_port_is_named_and_an_open_door_needs_a_key() {
 }
 
 #[tokio::test]
-async fn what_no_client_library_sends_is_answered_too() {
+async fn unusual_requests_are_answered() {
     let running = start(SLOW, |_| {}).await;
     for (request, status) in [
         ("GET /v1/models HTTP/1.1\r\nconnection: close\r\n\r\n", "HTTP/1.1 400"),
@@ -143,7 +143,7 @@ async fn what_no_client_library_sends_is_answered_too() {
 }
 
 #[tokio::test]
-async fn a_foreign_host_name_is_turned_away() {
+async fn foreign_host_name_is_refused() {
     let running = start(SLOW, |_| {}).await;
     let mut stream = TcpStream::connect(running.address).await.unwrap();
     let request = "GET /v1/models HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n";
@@ -172,7 +172,7 @@ async fn a_client_that_reads_late_gets_the_whole_answer() {
 }
 
 #[tokio::test]
-async fn a_silent_socket_does_not_hold_up_the_end() {
+async fn silent_socket_does_not_delay_shutdown() {
     let mut running = start(SLOW, |_| {}).await;
     let mut silent = TcpStream::connect(running.address).await.unwrap();
     let mut hesitant = TcpStream::connect(running.address).await.unwrap();
@@ -192,7 +192,7 @@ async fn a_silent_socket_does_not_hold_up_the_end() {
 
 /// Real sockets do not go with paused time, so the clock is only moved on here.
 #[tokio::test]
-async fn a_socket_on_which_nothing_is_asked_is_closed() {
+async fn idle_socket_is_closed() {
     let running = start(SLOW, |config| config.limits.connections = 2).await;
     let mut silent = TcpStream::connect(running.address).await.unwrap();
     let mut hesitant = TcpStream::connect(running.address).await.unwrap();
@@ -241,7 +241,7 @@ async fn http2_is_served_too_and_drained() {
 
 /// However short the grace for the first event is: a full queue is a status.
 #[tokio::test]
-async fn a_stream_that_waited_in_vain_gets_a_429() {
+async fn stream_that_waited_too_long_gets_429() {
     let endless = SLOW.replace("repeat = 40", "repeat = 100000");
     let running = start(&endless, |config| {
         config.limits.turns = 1;

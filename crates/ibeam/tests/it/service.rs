@@ -77,7 +77,7 @@ fn words(output: &Output) -> String {
 
 /// The client is there first; the settings name another port, which is left alone.
 #[test]
-fn a_client_that_came_before_the_program_is_answered() {
+fn client_that_connected_before_the_start_is_answered() {
     let home = Home::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -109,7 +109,7 @@ fn a_client_that_came_before_the_program_is_answered() {
 }
 
 #[test]
-fn a_socket_with_a_path_is_served_and_left_where_it_is() {
+fn passed_unix_socket_is_served_and_not_removed() {
     let home = Home::new();
     let path = home.0.path().join("s");
     let listener = UnixListener::bind(&path).unwrap();
@@ -131,10 +131,10 @@ fn a_socket_with_a_path_is_served_and_left_where_it_is() {
     assert!(path.exists(), "whoever made it removes it");
 }
 
-/// Before its first request a service is not known to anybody: nobody starts a second one
+/// Before its first request a service has no record, but no second one is started
 /// beside it.
 #[test]
-fn a_service_that_waits_is_woken() {
+fn waiting_service_is_started() {
     let home = Home::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -189,9 +189,9 @@ fn a_socket_that_others_can_reach_needs_a_key() {
 }
 
 #[test]
-fn what_cannot_be_served_is_refused() {
+fn unusable_sockets_are_refused() {
     let home = Home::new();
-    // One client, as with `Accept=yes`, instead of the door.
+    // One client, as with `Accept=yes`, instead of the listener.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let output = handed(&home, client, "serve --sim").output().unwrap();
@@ -217,7 +217,7 @@ fn sockets_of_another_process_are_left_alone() {
 
 /// A child must not believe that the socket is its own.
 #[test]
-fn what_we_start_hears_nothing_of_the_socket() {
+fn children_do_not_inherit_the_sockets() {
     let home = Home::new();
     let (script, seen) = (home.0.path().join("cursor-agent"), home.0.path().join("seen"));
     let text = format!("#!/bin/sh\n(env; ls -l /proc/$$/fd) >> {}\nexit 1\n", seen.display());
@@ -240,7 +240,7 @@ fn what_we_start_hears_nothing_of_the_socket() {
 
 /// The tool that systemd has for it, where it is installed.
 #[test]
-fn systemds_own_tool_hands_it_over() {
+fn systemd_socket_activate_works() {
     let tool = Path::new("/usr/bin/systemd-socket-activate");
     if !tool.exists() {
         eprintln!("not run: systemd-socket-activate is not installed");
@@ -274,9 +274,9 @@ fn pause() {
     std::thread::sleep(STEP);
 }
 
-/// Started again and again it would help nobody; clients are told what does.
+/// Starting it again and again would not help; clients get an error that says what does.
 #[test]
-fn without_an_account_a_service_tells_its_clients() {
+fn service_without_an_account_reports_it_to_clients() {
     let home = Home::new();
     let server = crate::cli::Server::start(home.ibeam("serve --unattended --port 0"));
     let body = r#"{"model":"auto","messages":[{"role":"user","content":"Hello"}]}"#;
@@ -287,7 +287,7 @@ fn without_an_account_a_service_tells_its_clients() {
 }
 
 #[test]
-fn a_log_file_gets_what_stderr_would() {
+fn log_file_gets_the_log_lines() {
     let home = Home::new();
     let file = home.0.path().join("logs/ibeam.log");
     let line = format!("serve --sim --port 0 --log-file {}", file.display());
@@ -302,7 +302,7 @@ fn a_log_file_gets_what_stderr_would() {
 }
 
 #[test]
-fn a_dry_run_shows_all_and_does_nothing() {
+fn dry_run_changes_nothing() {
     let home = Home::new();
     let mut command =
         home.ibeam("service install --dry-run --sim --port 4711 --set limits.turns=3");
@@ -323,9 +323,9 @@ fn a_dry_run_shows_all_and_does_nothing() {
     assert_eq!(fs::read_dir(home.0.path()).unwrap().count(), 0);
 }
 
-/// As in a container, or in a shell that somebody else's session has.
+/// As in a container, or in a shell of another user's session.
 #[test]
-fn without_a_manager_the_way_out_is_said() {
+fn missing_manager_suggests_alternatives() {
     let home = Home::new();
     let empty = home.0.path().join("bin");
     fs::create_dir(&empty).unwrap();
@@ -342,7 +342,7 @@ fn without_a_manager_the_way_out_is_said() {
 }
 
 #[test]
-fn what_cannot_be_a_service_is_refused_before_anything_is_written() {
+fn unusable_settings_are_refused_before_writing() {
     let home = Home::new();
     for (line, why) in [
         ("service install --sim --port 0", "a fixed port"),

@@ -35,10 +35,10 @@ async fn a_client_that_leaves_before_the_answer_cancels_too() {
     assert_eq!(lab.app.sessions().cancelled, 1);
 }
 
-/// Nobody reads: the backend must not be able to pour megabytes into our memory,
+/// The client does not read: the backend must not be able to pour megabytes into our memory,
 /// and after `client_stall` the client is given up.
 #[tokio::test(start_paused = true)]
-async fn a_client_that_does_not_read_holds_the_backend_back() {
+async fn client_that_does_not_read_slows_the_backend() {
     let scenario = Scenario::from_toml(&format!(
         "[[rule]]\nsteps = [{{ text = {{ text = \"{}\", repeat = 20000, pace_ms = 0 }} }}]",
         "x".repeat(1000)
@@ -123,7 +123,7 @@ async fn a_conversation_keeps_its_id_from_turn_to_turn() {
 
 /// The backend ignores our cancel: that is no reason to keep the client waiting.
 #[tokio::test(start_paused = true)]
-async fn a_tool_call_leaves_at_once_whatever_the_backend_does() {
+async fn tool_call_is_sent_at_once() {
     let lab = Lab::scenario(
         r#"
         [[rule]]
@@ -149,7 +149,7 @@ async fn a_tool_call_leaves_at_once_whatever_the_backend_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_healed_conversation_stays_healed() {
+async fn replaced_conversation_id_is_kept() {
     let lab =
         Lab::scenario("[[rule]]\nquirks = [\"stuck_conversation\"]\nsteps = [{ text = \"ok\" }]");
     let body = serde_json::json!({

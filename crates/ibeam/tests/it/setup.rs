@@ -49,7 +49,7 @@ fn put(path: &Path, text: &str) {
 const MINE: &str = "{\r\n\t\"theme\": \"dark\"\r\n}\r\n";
 
 #[test]
-fn a_client_is_wired_tried_and_taken_back() {
+fn client_is_set_up_tested_and_undone() {
     let desk = Desk::new();
     put(&desk.settings(), MINE);
     for (client, path) in [
@@ -94,7 +94,7 @@ fn a_client_is_wired_tried_and_taken_back() {
 }
 
 #[test]
-fn nothing_is_written_unasked() {
+fn nothing_is_written_without_consent() {
     let desk = Desk::new();
     put(&desk.settings(), MINE);
     let dry = desk.run("setup claude-code --sim --dry-run");
@@ -125,7 +125,7 @@ fn nothing_is_written_unasked() {
 
 /// Where keys are in use, the client gets one of its own, and it is nowhere else.
 #[test]
-fn a_key_is_made_and_revoked() {
+fn key_is_created_and_revoked() {
     let home = Home::new();
     let added = home.ibeam("keys add other").output().unwrap();
     let other = String::from_utf8(added.stdout).unwrap().trim().to_owned();
@@ -161,7 +161,7 @@ fn a_key_is_made_and_revoked() {
 }
 
 #[test]
-fn the_list_says_what_is_here() {
+fn list_shows_installed_clients() {
     let desk = Desk::new();
     put(&desk.settings(), MINE);
     let list = desk.run("setup --json");
@@ -181,7 +181,7 @@ fn the_list_says_what_is_here() {
 
 /// Only what is so is said.
 #[test]
-fn an_undo_says_what_stays() {
+fn undo_lists_what_stays() {
     let desk = Desk::new();
     let codex = desk.home.0.path().join(".codex/config.toml");
     put(&codex, "model = \"o3\"\n");
@@ -213,7 +213,7 @@ fn an_undo_says_what_stays() {
 
 /// A key that goes into no file is not made.
 #[test]
-fn no_key_is_made_for_nothing() {
+fn key_is_created_only_if_it_is_written() {
     let home = Home::new();
     let added = home.ibeam("keys add other").output().unwrap();
     let other = String::from_utf8(added.stdout).unwrap().trim().to_owned();
@@ -226,7 +226,7 @@ fn no_key_is_made_for_nothing() {
     }
     let list: Value = serde_json::from_slice(&desk.run("keys list --json").stdout).unwrap();
     assert_eq!(list.as_array().unwrap().len(), 1, "{list}");
-    // What Zed's user is told to run works.
+    // The command that is suggested for Zed works.
     assert!(desk.run("keys add zed").status.success());
 }
 
@@ -247,7 +247,7 @@ fn an_undo_without_a_name_lists_the_clients() {
 
 /// One that cannot be undone keeps no other from it, and its key is not forgotten.
 #[test]
-fn all_are_undone_but_those_that_cannot_be() {
+fn undo_all_continues_after_a_failure() {
     let desk = Desk::new();
     let own = desk.home.0.path().join(".config/ibeam");
     for client in ["aider", "codex", "env"] {
@@ -267,9 +267,9 @@ fn all_are_undone_but_those_that_cannot_be() {
     assert!(!own.exists(), "{:?}", fs::read_dir(&own).unwrap().collect::<Vec<_>>());
 }
 
-/// Nobody claims to know what nobody asked.
+/// Without a gateway nothing is claimed about its models.
 #[test]
-fn without_a_gateway_the_models_are_unknown() {
+fn models_are_unknown_without_a_gateway() {
     let home = Home::new();
     put(&home.0.path().join(".codex/config.toml"), "model = \"o3\"\n");
     let dry = home.ibeam("setup codex --sim --dry-run --set port=1").output().unwrap();

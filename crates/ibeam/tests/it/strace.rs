@@ -26,7 +26,7 @@ const MARKER: &str = "evil-4d1c7b";
 /// In seconds.
 const LIMIT: &str = "120";
 
-/// What the backend asks for would change these, if anybody did it.
+/// What the backend asks for would change these, if it were done.
 struct Victim {
     folder: PathBuf,
     before: BTreeMap<PathBuf, String>,
@@ -177,7 +177,7 @@ impl Traced {
         let mut command = Command::new("timeout");
         command.args(["--signal=KILL", LIMIT, "strace"]).args(OPTIONS).arg(&trace);
         command.arg(env!("CARGO_BIN_EXE_ibeam"));
-        // Nobody reads its log, and a full pipe would stop it.
+        // Its log is not read, and a full pipe would stop it.
         command.args(["serve", "--sim", "--port", "0", "--log-level", "error", "--scenario"]);
         command.arg(scenario);
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap());
@@ -247,7 +247,7 @@ fn the_table_has_every_arm() {
 /// A program that does what ibeam must not do: the watch sees it here, on this machine.
 #[test]
 #[ignore = "needs strace: cargo xtask test --only strace"]
-fn the_watch_sees_a_program_that_works() {
+fn trace_of_an_acting_program_has_problems() {
     let room = tempfile::tempdir().unwrap();
     let victim = Victim::new(room.path());
     let trace = room.path().join("trace");
@@ -279,7 +279,7 @@ fn no_exec_arm_starts_a_program_or_touches_a_file() {
 
     assert_eq!(converse(&url, "one by one", &[]), Vec::<String>::new());
     assert_eq!(converse(&url, "all at once", &[]), Vec::<String>::new());
-    // The client has tools of the same kind: the work is its own, and nobody else's.
+    // The client has tools of the same kind: it does the work, and ibeam does not.
     for question in ["one by one", "all at once"] {
         let called: BTreeSet<_> = converse(&url, question, &tools()).into_iter().collect();
         for name in ["bash", "read", "write", "edit", "list", "grep", "webfetch"] {

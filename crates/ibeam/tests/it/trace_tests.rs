@@ -30,7 +30,7 @@ fn judged(trace: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_good_trace_has_no_problem() {
+fn allowed_trace_has_no_problem() {
     assert_eq!(judged(GOOD), Vec::<String>::new());
 }
 
@@ -85,7 +85,7 @@ fn every_forbidden_call_is_found() {
 }
 
 #[test]
-fn what_may_be_read_may_not_be_written_even_at_the_start() {
+fn readable_files_must_not_be_written() {
     let first = GOOD.lines().next().unwrap();
     for bad in [
         r#"openat(AT_FDCWD</room/own>, "/etc/ld.so.cache", O_RDWR) = 3</etc/ld.so.cache>"#,
@@ -98,7 +98,7 @@ fn what_may_be_read_may_not_be_written_even_at_the_start() {
 }
 
 #[test]
-fn an_empty_trace_proves_nothing() {
+fn empty_trace_is_a_problem() {
     assert_eq!(judged("").len(), 3);
     let idle: String = GOOD.lines().filter(|l| !l.contains("= 12<")).collect::<Vec<_>>().join("\n");
     assert!(judged(&idle).iter().any(|problem| problem.contains("did not serve")));

@@ -1,4 +1,4 @@
-//! The tokens that clients are told: docs/tokens.md has the rules.
+//! The token counts that clients get: docs/tokens.md has the rules.
 
 use ibeam_core::{tokens::Vocabulary, wire::chat as wire};
 use ibeam_server::api::CountedBody;
@@ -50,7 +50,7 @@ fn assert_consistent(legs: &[Value]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_legs_of_a_run_add_up_to_what_the_backend_says_at_its_end() {
+async fn usage_of_legs_adds_up_to_the_backends_total() {
     // With running counters, and without: then the first leg is an estimate.
     for quirks in ["", "quirks = [\"terse\"]"] {
         let lab = Lab::scenario(&format!("[[rule]]\n{quirks}\n{RUN}"));
@@ -67,7 +67,7 @@ async fn the_legs_of_a_run_add_up_to_what_the_backend_says_at_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_prompt_includes_its_cached_part_whatever_the_backend_leaves_out() {
+async fn prompt_tokens_include_cached_tokens() {
     let lab = Lab::scenario(
         "[[rule]]\nsteps = [{ text = \"Hello.\" }, { usage = { input = 20, cache_read = 300 } }]",
     );
@@ -89,7 +89,7 @@ async fn each_run_is_counted_for_itself() {
     }
 }
 
-/// The simulator counts four letters to a token, which is nobody's tokenizer: a good teacher.
+/// The simulator counts four letters to a token, unlike any tokenizer: a good teacher.
 #[tokio::test]
 async fn counts_come_closer_to_the_backends_with_every_answer() {
     let words = "plain words of an answer that goes on for a while, ".repeat(20);

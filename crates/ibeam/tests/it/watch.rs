@@ -23,7 +23,7 @@ use tracing_subscriber::{
     Layer as _, filter::Targets, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };
 
-/// What a client of the gateway shows at the door, where a test does not make a key.
+/// The key of a client, where a test does not create one.
 pub(crate) const CLIENT_KEY: &str = "ibk_m4rkedClientKeyThatMustNeverBeSeenAnywhere1";
 
 /// Where it is written down.
@@ -75,7 +75,7 @@ fn note(record: &Path, mark: &str) {
     append(&record.join("marks")).write_all(line.as_bytes()).unwrap();
 }
 
-/// What came out of a door: status, headers and body.
+/// An answer: status, headers and body.
 pub(crate) fn heard(bytes: impl AsRef<[u8]>) {
     static ANSWERS: OnceLock<Mutex<File>> = OnceLock::new();
     if let Some(record) = record() {

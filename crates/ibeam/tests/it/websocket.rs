@@ -25,7 +25,7 @@ use crate::{lab::chat, watch};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// The first run asks for a command and tells its result; others say what they were told.
+/// The first run asks for a command and repeats its result; others repeat what they were sent.
 const ONE: &str = r#"
     [[rule]]
     when = { nth = 1 }
@@ -176,7 +176,7 @@ fn said(chunks: &[Value]) -> String {
 /// As Codex does: nothing is to be kept, the connection is warmed up with everything that
 /// is known, and each request only says what is new.
 #[tokio::test]
-async fn one_connection_remembers_what_is_not_kept() {
+async fn connection_remembers_unstored_responses() {
     let gateway = Gateway::start(ONE, |_| {}).await;
     let mut socket = gateway.responses().await;
     let body = json!({
@@ -214,7 +214,7 @@ async fn one_connection_remembers_what_is_not_kept() {
     let error = other.json().await;
     assert_eq!((&error["type"], &error["status"]), (&json!("error"), &json!(400)), "{error}");
     assert_eq!(error["error"]["code"], "previous_response_not_found");
-    // And goes on.
+    // And continues.
     let fresh = with(json!("hi"), &Value::Null);
     let third = other.respond(&fresh).await;
     let told = third["output"][0]["content"][0]["text"].as_str().unwrap();
@@ -222,7 +222,7 @@ async fn one_connection_remembers_what_is_not_kept() {
 }
 
 #[tokio::test]
-async fn what_is_kept_is_found_from_any_connection() {
+async fn stored_responses_are_found_from_any_connection() {
     let gateway = Gateway::start(HELLO, |_| {}).await;
     let mut socket = gateway.responses().await;
     let first = socket.respond(&json!({ "model": "auto", "input": "one" })).await;
@@ -233,7 +233,7 @@ async fn what_is_kept_is_found_from_any_connection() {
 }
 
 #[tokio::test]
-async fn messages_that_are_no_requests_get_errors() {
+async fn invalid_messages_get_errors() {
     let gateway = Gateway::start(HELLO, |_| {}).await;
     let mut socket = gateway.responses().await;
     for (message, code) in [
@@ -261,9 +261,9 @@ async fn messages_that_are_no_requests_get_errors() {
     socket.respond(&json!({ "model": "auto", "input": "hi" })).await;
 }
 
-/// There are no headers to tell it in.
+/// There are no headers for it.
 #[tokio::test]
-async fn failures_tell_when_to_try_again() {
+async fn failures_have_retry_after() {
     let busy = "[[rule]]\nrefuse = { status = 429, retry_after = 17 }";
     let gateway = Gateway::start(busy, |_| {}).await;
     let mut socket = gateway.chat().await;
@@ -277,7 +277,7 @@ async fn failures_tell_when_to_try_again() {
 }
 
 #[tokio::test]
-async fn chat_says_the_same_as_its_event_stream() {
+async fn chat_matches_its_event_stream() {
     let gateway = Gateway::start(HELLO, |_| {}).await;
     let mut socket = gateway.chat().await;
     for word in ["one", "two"] {
@@ -300,7 +300,7 @@ async fn chat_says_the_same_as_its_event_stream() {
 }
 
 #[tokio::test]
-async fn a_client_that_closes_has_left() {
+async fn closing_the_connection_cancels_the_turn() {
     let short = |config: &mut Config| config.clocks.cancel_grace = Duration::from_millis(20);
     for close in [true, false] {
         let gateway = Gateway::start(ENDLESS, short).await;
@@ -322,7 +322,7 @@ async fn a_client_that_closes_has_left() {
 
 /// There is no CORS for WebSockets: what keeps web pages out is the check of the origin.
 #[tokio::test]
-async fn the_door_is_the_same_for_upgrades() {
+async fn upgrades_are_authorised_like_requests() {
     let gateway = Gateway::start(HELLO, |config| {
         config.api_key = Some(watch::CLIENT_KEY.into());
         config.cors_origins = vec!["https://app.example".to_owned()];
@@ -351,7 +351,7 @@ async fn a_revoked_key_is_refused_on_an_open_connection() {
     let keys = KeyFile::at(&path);
     let key = keys.add("laptop", None, 0).unwrap();
     watch::secret(key.expose_secret());
-    // Without any key the door would be open.
+    // Without any key access would be open.
     watch::secret(keys.add("other", None, 0).unwrap().expose_secret());
     let gateway = Gateway::start(HELLO, |config| config.keys_file = Some(path.clone())).await;
     let key = [("x-api-key", key.expose_secret())];
@@ -382,7 +382,7 @@ async fn switched_off_they_are_426() {
 }
 
 #[tokio::test]
-async fn a_message_that_is_too_large_is_told_so() {
+async fn too_large_message_gets_an_error() {
     let gateway = Gateway::start(HELLO, |config| config.limits.body = 4096).await;
     let mut socket = gateway.responses().await;
     socket.respond(&json!({ "model": "auto", "input": "small" })).await;
@@ -400,7 +400,7 @@ async fn a_message_that_is_too_large_is_told_so() {
 }
 
 #[tokio::test]
-async fn who_asks_nothing_for_long_or_is_in_the_way_goes() {
+async fn idle_connections_are_closed() {
     let idle = |config: &mut Config| config.clocks.websocket_idle = Duration::from_millis(50);
     let gateway = Gateway::start(HELLO, idle).await;
     assert_eq!(gateway.chat().await.closed().await, CloseCode::Normal);
@@ -414,7 +414,7 @@ async fn who_asks_nothing_for_long_or_is_in_the_way_goes() {
 }
 
 #[tokio::test]
-async fn the_program_ends_with_sockets_open() {
+async fn shutdown_closes_open_sockets() {
     let gateway = Gateway::start(SLOW, |_| {}).await;
     let (mut idle, mut busy) = (gateway.responses().await, gateway.chat().await);
     busy.send(&chat("go", true)).await;
@@ -428,7 +428,7 @@ async fn the_program_ends_with_sockets_open() {
 }
 
 #[tokio::test]
-async fn a_second_signal_ends_what_is_being_said() {
+async fn second_signal_ends_running_answers() {
     let gateway = Gateway::start(ENDLESS, |_| {}).await;
     let mut socket = gateway.responses().await;
     socket.send(&json!({ "type": "response.create", "model": "auto", "input": "go" })).await;

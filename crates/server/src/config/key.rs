@@ -135,6 +135,8 @@ keys! {
         "send model names that are not in the list to Cursor; off: refuse them";
     InlineContext "agent.inline_context" [] = "false",
         "send the request context with the first message; off: when Cursor asks for it";
+    History "history" [] = "rules-roots",
+        "how a conversation is sent that has no stored state: `auto` (by model), `resume-roots`, `user-roots`, `transcript` or `rules-roots`";
     AllowWebSearch "allow.web_search" [] = "false", "allow models to use Cursor's own web search";
     AllowWebFetch "allow.web_fetch" [] = "false", "allow models to use Cursor's own page fetch";
 
@@ -188,7 +190,7 @@ keys! {
     ClockTurn "clocks.turn" [millis("CURSOR_REQUEST_TIMEOUT_MS")] = "30m",
         "how long a whole turn may take";
     ClockCancelGrace "clocks.cancel_grace" [] = "2s",
-        "how long a turn goes on after its client disconnected, so that a retry can attach";
+        "how long a turn continues after its client disconnected, so that a retry can attach";
     ClockClientStall "clocks.client_stall" [] = "60s",
         "a client that reads less than 16 KiB in this time while data is waiting is disconnected";
     ClockHeaderGrace "clocks.header_grace" [] = "10s",

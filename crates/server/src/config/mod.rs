@@ -27,6 +27,7 @@ use std::{
 use ibeam_core::{
     backend::{BackendKind, Needs},
     models::UnknownName,
+    peer::agent::HistorySetting,
     retry::Backoff,
 };
 use secrecy::{ExposeSecret as _, SecretString};
@@ -88,6 +89,8 @@ pub struct Config {
     pub allow: AllowConfig,
     /// The request context goes with the first message, unasked.
     pub inline_context: bool,
+    /// How a history reaches the model.
+    pub history: HistorySetting,
     pub sessions: SessionsConfig,
     pub tools: ToolsConfig,
     pub mcp: McpConfig,

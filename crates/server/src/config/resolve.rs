@@ -11,6 +11,7 @@ use std::{
 
 use ibeam_core::{
     models::UnknownName,
+    peer::agent::HistorySetting,
     retry::{Backoff, MAX_RUNS},
 };
 use secrecy::SecretString;
@@ -131,6 +132,7 @@ impl Resolver<'_> {
                 web_fetch: self.switch(Key::AllowWebFetch),
             },
             inline_context: self.switch(Key::InlineContext),
+            history: self.history(),
             sessions: self.sessions(),
             tools: ToolsConfig {
                 max_repeat: self.value(Key::ToolMaxRepeat, parse::small_count).unwrap_or_default(),
@@ -306,6 +308,16 @@ impl Resolver<'_> {
             "h2" | "http2" => Ok(Transport::H2),
             "h1" | "http1" => Ok(Transport::H1),
             _ => Err("must be `auto`, `h2` or `h1`".to_owned()),
+        })
+        .unwrap_or_default()
+    }
+
+    fn history(&mut self) -> HistorySetting {
+        self.value(Key::History, |text| {
+            HistorySetting::from_name(text).ok_or_else(|| {
+                "must be `auto`, `resume-roots`, `user-roots`, `transcript` or `rules-roots`"
+                    .to_owned()
+            })
         })
         .unwrap_or_default()
     }

@@ -330,7 +330,7 @@ impl AgentInner {
         bounds: Bounds,
     ) -> Result<M, CallError> {
         let id = crate::random::uuid();
-        let ids = headers::Ids { request: &id, original: None };
+        let ids = headers::CallHeaders { request: &id, ..headers::CallHeaders::default() };
         let headers = self
             .profile
             .headers(headers::CallKind::Proto, token, ids)

@@ -72,6 +72,7 @@ impl AgentConfig {
                     total_bytes: config.limits.blob_bytes,
                 },
                 inline_context: config.inline_context,
+                history: config.history,
                 environment: environment(),
                 permissions: Permissions {
                     web_search: config.allow.web_search,

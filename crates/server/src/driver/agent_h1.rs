@@ -128,6 +128,7 @@ struct Appender {
     tokens: Option<(Tokens, String)>,
     stream: String,
     original: String,
+    allowed_tools: String,
     next: u64,
 }
 
@@ -144,6 +145,7 @@ impl Http1 {
             tokens: open.tokens.map(|tokens| (tokens.clone(), tokens.account())),
             stream: open.request_id,
             original: open.original_request_id,
+            allowed_tools: open.peer.allowed_tools,
             next: 0,
         };
         let signals = StreamSignals { cancelled: cancelled.clone(), over: over.clone() };
@@ -175,7 +177,11 @@ impl Http1 {
             RUN_SSE,
             headers::CallKind::ServerStream,
             &open.token,
-            headers::Ids { request: &open.request_id, original: Some(&open.original_request_id) },
+            headers::CallHeaders {
+                request: &open.request_id,
+                original: Some(&open.original_request_id),
+                allowed_tools: Some(&open.peer.allowed_tools),
+            },
             connect::encode(&stream),
         )
     }
@@ -185,7 +191,7 @@ impl Http1 {
         path: &str,
         call: headers::CallKind,
         token: &SecretString,
-        ids: headers::Ids<'_>,
+        ids: headers::CallHeaders<'_>,
         body: Bytes,
     ) -> Result<Request<Bytes>, LinkError> {
         let headers = self
@@ -295,7 +301,11 @@ impl Appender {
             BIDI_APPEND,
             headers::CallKind::Json,
             &self.token,
-            headers::Ids { request: &crate::random::uuid(), original: Some(&self.original) },
+            headers::CallHeaders {
+                request: &crate::random::uuid(),
+                original: Some(&self.original),
+                allowed_tools: Some(&self.allowed_tools),
+            },
             body.into(),
         )?;
         match self.http1.client.call(request, APPEND).await {

@@ -99,7 +99,11 @@ pub(super) async fn open(
     open: &Open,
     fallback: Arc<Fallback>,
 ) -> Result<AgentLink, OpenError> {
-    let ids = headers::Ids { request: &open.request_id, original: Some(&open.original_request_id) };
+    let ids = headers::CallHeaders {
+        request: &open.request_id,
+        original: Some(&open.original_request_id),
+        allowed_tools: Some(&open.peer.allowed_tools),
+    };
     let headers = profile
         .headers(headers::CallKind::Bidi, &open.token, ids)
         .map_err(|error| OpenError::Link(LinkError::Connect(error.to_string())))?;

@@ -2,7 +2,7 @@
 
 use ibeam_core::{
     model::TurnRequest,
-    peer::agent::{BlobLimits, Environment, Permissions, Plan},
+    peer::agent::{BlobLimits, Environment, HistorySetting, Permissions, Plan},
 };
 
 use super::{TurnSetup, surroundings::SurroundingsCache};
@@ -12,6 +12,7 @@ pub struct AgentPlanSettings {
     pub blobs: BlobLimits,
     /// The request context goes with the first message, unasked.
     pub inline_context: bool,
+    pub history: HistorySetting,
     pub environment: Environment,
     pub permissions: Permissions,
     /// Cursor's own tools are handed to the client's equivalents.
@@ -22,15 +23,16 @@ pub struct AgentPlanSettings {
 pub(super) struct AgentPlans {
     blobs: BlobLimits,
     inline_context: bool,
+    history: HistorySetting,
     surroundings: SurroundingsCache,
 }
 
 impl AgentPlans {
     pub(super) fn new(settings: AgentPlanSettings) -> Self {
-        let AgentPlanSettings { blobs, inline_context, environment, permissions, native } =
+        let AgentPlanSettings { blobs, inline_context, history, environment, permissions, native } =
             settings;
         let surroundings = SurroundingsCache::new(environment, permissions, native);
-        Self { blobs, inline_context, surroundings }
+        Self { blobs, inline_context, history, surroundings }
     }
 
     pub(super) fn plan(&self, request: &TurnRequest, turn: TurnSetup) -> Plan {
@@ -42,6 +44,8 @@ impl AgentPlans {
             limits: self.blobs,
             inline_context: self.inline_context,
             kept,
+            history: self.history,
+            memory: self.surroundings.models(),
         }
     }
 }
@@ -51,9 +55,20 @@ pub(super) fn environment() -> Environment {
     Environment {
         os_version: os_version(),
         shell: std::env::var("SHELL").unwrap_or_default(),
-        time_zone: std::env::var("TZ").unwrap_or_default(),
+        time_zone: time_zone(),
         workspace_paths: Vec::new(),
     }
+}
+
+/// An IANA name such as `Europe/Paris`; empty if the system does not say.
+fn time_zone() -> String {
+    let named = std::env::var("TZ").ok().filter(|zone| zone.contains('/'));
+    let linked = || {
+        let path = std::fs::read_link("/etc/localtime").ok()?;
+        let (_, zone) = path.to_str()?.split_once("zoneinfo/")?;
+        Some(zone.to_owned())
+    };
+    named.or_else(linked).unwrap_or_default()
 }
 
 /// As the backend's own client says it: `linux 6.8.0`.

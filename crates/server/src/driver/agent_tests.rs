@@ -120,7 +120,7 @@ async fn the_servers_wish_outlives_a_failed_question() {
 #[tokio::test(start_paused = true)]
 async fn prefer_h1_is_heeded_unless_http2_is_forced() {
     let backend = Backend::default();
-    let open = Open { peer: AgentOpen { prefer_h1: true }, ..spec() };
+    let open = Open { peer: AgentOpen { prefer_h1: true, ..AgentOpen::default() }, ..spec() };
     let (auto, _tasks) = driver(&backend.connector(), Transport::Auto);
     let _link = auto.open(open.clone()).await.unwrap();
     let (forced, _tasks) = driver(&backend.connector(), Transport::H2);

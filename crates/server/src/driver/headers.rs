@@ -30,11 +30,13 @@ pub(super) enum CallKind {
     Json,
 }
 
-/// The ids of one call.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Ids<'a> {
+/// What differs from call to call.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CallHeaders<'a> {
     pub(super) request: &'a str,
     pub(super) original: Option<&'a str>,
+    /// For the calls of a run: the tools that its model may use. Empty: none.
+    pub(super) allowed_tools: Option<&'a str>,
 }
 
 /// A value that no header may hold. It is not shown: it may be the token.
@@ -53,7 +55,7 @@ impl ClientProfile {
         &self,
         call: CallKind,
         token: &SecretString,
-        ids: Ids<'_>,
+        ids: CallHeaders<'_>,
     ) -> Result<HeaderMap, BadValue> {
         let text = |value: &str, what| HeaderValue::from_str(value).map_err(|_| BadValue(what));
         let mut out = HeaderMap::with_capacity(16);
@@ -71,6 +73,9 @@ impl ClientProfile {
         out.insert(name("x-request-id"), text(ids.request, "request id")?);
         if let Some(original) = ids.original {
             out.insert(name("x-original-request-id"), text(original, "request id")?);
+        }
+        if let Some(tools) = ids.allowed_tools {
+            out.insert(name("x-cursor-agent-allowed-tools"), text(tools, "list of tools")?);
         }
         if let Some(zone) = &self.timezone {
             out.insert(name("x-cursor-timezone"), text(zone, "timezone")?);

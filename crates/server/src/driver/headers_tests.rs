@@ -1,7 +1,8 @@
 use super::*;
 
 fn shown(profile: &ClientProfile, call: CallKind) -> Vec<String> {
-    let ids = Ids { request: "r-1", original: Some("o-1") };
+    let tools = (call == CallKind::Bidi).then_some("mcp_tool_call,x");
+    let ids = CallHeaders { request: "r-1", original: Some("o-1"), allowed_tools: tools };
     let headers = profile.headers(call, &"tok".to_owned().into(), ids).unwrap();
     let mut lines: Vec<String> =
         headers.iter().map(|(n, v)| format!("{n}: {}", v.to_str().unwrap())).collect();
@@ -21,6 +22,7 @@ fn the_cli_profile() {
             "content-type: application/connect+proto",
             "te: trailers",
             "user-agent: connect-es/1.6.1",
+            "x-cursor-agent-allowed-tools: mcp_tool_call,x",
             "x-cursor-client-type: cli",
             "x-cursor-client-version: cli-2026.08.11-e8db854",
             "x-cursor-streaming: true",
@@ -40,7 +42,7 @@ fn the_cli_profile() {
 
 #[test]
 fn a_token_that_is_no_header_is_not_repeated() {
-    let ids = Ids { request: "r", original: None };
+    let ids = CallHeaders { request: "r", ..CallHeaders::default() };
     let secret = "line\nbreak".to_owned().into();
     let error = ClientProfile::default().headers(CallKind::Proto, &secret, ids).unwrap_err();
     assert_eq!(error.to_string(), "the access token has characters that a header cannot carry");
@@ -48,7 +50,7 @@ fn a_token_that_is_no_header_is_not_repeated() {
 
 #[test]
 fn the_authorization_is_marked_as_sensitive() {
-    let ids = Ids { request: "r", original: None };
+    let ids = CallHeaders { request: "r", ..CallHeaders::default() };
     let headers =
         ClientProfile::default().headers(CallKind::Proto, &"tok".to_owned().into(), ids).unwrap();
     assert!(!format!("{headers:?}").contains("tok"), "{headers:?}");

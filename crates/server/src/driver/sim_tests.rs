@@ -38,7 +38,7 @@ async fn a_server_without_http2_is_spoken_to_in_http1() {
         tokens: None,
         request_id: crate::random::uuid(),
         original_request_id: crate::random::uuid(),
-        peer: ibeam_core::peer::agent::AgentOpen { prefer_h1: false },
+        peer: ibeam_core::peer::agent::AgentOpen::default(),
     };
     let link = driver.open(open).await.unwrap();
     tokio::time::sleep(std::time::Duration::from_millis(1)).await;

@@ -7,7 +7,7 @@ use std::{
 
 use ibeam_core::{
     model::{ToolChoice, TurnRequest},
-    peer::agent::{Environment, Permissions, Surroundings},
+    peer::agent::{Environment, ModelMemory, Permissions, Surroundings},
 };
 use parking_lot::Mutex;
 
@@ -20,6 +20,8 @@ pub(super) struct SurroundingsCache {
     environment: Environment,
     permissions: Permissions,
     native: bool,
+    /// What was learned about models.
+    models: Arc<ModelMemory>,
     made: Mutex<HashMap<SurroundingsKey, Weak<Surroundings>>>,
 }
 
@@ -34,7 +36,12 @@ struct SurroundingsKey {
 
 impl SurroundingsCache {
     pub(super) fn new(environment: Environment, permissions: Permissions, native: bool) -> Self {
-        Self { environment, permissions, native, made: Mutex::default() }
+        let models = Arc::default();
+        Self { environment, permissions, native, models, made: Mutex::default() }
+    }
+
+    pub(super) fn models(&self) -> Arc<ModelMemory> {
+        Arc::clone(&self.models)
     }
 
     /// `setup`: the hash of the request's prompt and tools.

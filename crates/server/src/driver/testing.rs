@@ -44,7 +44,7 @@ pub(super) fn spec() -> OpenStream {
         tokens: None,
         request_id: "11111111-1111-4111-8111-111111111111".to_owned(),
         original_request_id: "22222222-2222-4222-8222-222222222222".to_owned(),
-        peer: AgentOpen { prefer_h1: false },
+        peer: AgentOpen { prefer_h1: false, ..AgentOpen::default() },
     }
 }
 

@@ -90,7 +90,8 @@ impl SimRun {
         }
         let named = |allowed: &str| allowed == allowed_name(name) || (!strict && allowed == name);
         let list = self.headers.allowed_tools.as_deref();
-        list.is_none_or(|list| list.split(',').any(|allowed| named(allowed.trim())))
+        list.filter(|list| strict || !list.is_empty())
+            .is_none_or(|list| list.split(',').any(|allowed| named(allowed.trim())))
     }
 
     async fn run_natively(&mut self, intent: &Intent, id: &str) -> RunResult<ExecAnswer> {

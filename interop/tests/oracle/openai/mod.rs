@@ -47,7 +47,7 @@ fn differs(theirs: &Value, ours: &Value) -> Option<String> {
 }
 
 #[test]
-fn a_difference_is_found_and_named() {
+fn differences_are_found_and_named() {
     use serde_json::json;
     let ours = json!({ "a": [{ "b": 1, "unknown": 2 }], "c": null });
     assert_eq!(differs(&json!({ "a": [{ "b": 1 }], "c": null, "d": null }), &ours), None);

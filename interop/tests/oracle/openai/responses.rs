@@ -133,7 +133,7 @@ async fn tool_chains() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_response_that_was_kept() {
+async fn stored_response() {
     let gate = Gate::new();
     let made = gate.post(PATH, &json!({ "model": "gpt-5.4", "input": "Say hello" })).await.good();
     let id = made["id"].as_str().unwrap();

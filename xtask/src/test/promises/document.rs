@@ -2,7 +2,7 @@
 
 /// One mention of a test, a group of tests or a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Check {
+pub(super) enum NamedCheck {
     /// `cargo test -p PACKAGE [--test TARGET] [FILTER]`.
     Tests { package: String, target: Option<String>, filter: String },
     /// `cargo xtask test --only NAME`.
@@ -13,8 +13,8 @@ pub(super) enum Check {
 
 /// The checks of a document, each with the number of its line.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Document {
-    pub(super) checks: Vec<(usize, Check)>,
+pub(super) struct PromiseDocument {
+    pub(super) checks: Vec<(usize, NamedCheck)>,
     /// Rows of a table with a column `check` or `test` that name none, and do not say `nothing`
     /// of what they promise.
     pub(super) bare: Vec<(usize, String)>,
@@ -26,7 +26,7 @@ const HEADINGS: [&str; 2] = ["check", "test"];
 /// What a row says that promises nothing.
 const NOTHING: &str = "nothing";
 
-impl Document {
+impl PromiseDocument {
     pub(super) fn read(text: &str) -> Self {
         let mut document = Self::default();
         let (mut code, mut previous) = (false, "");
@@ -38,7 +38,7 @@ impl Document {
             if fence {
                 continue;
             }
-            let here: Vec<Check> = if code {
+            let here: Vec<NamedCheck> = if code {
                 command(line).into_iter().collect()
             } else {
                 quoted(line).filter_map(|words| command(words).or_else(|| path(words))).collect()
@@ -85,7 +85,7 @@ fn quoted(line: &str) -> impl Iterator<Item = &str> {
 }
 
 /// A command that runs tests.
-fn command(line: &str) -> Option<Check> {
+fn command(line: &str) -> Option<NamedCheck> {
     let line = line.split(" #").next().unwrap_or_default();
     let mut words = line.split_whitespace();
     if words.next() != Some("cargo") {
@@ -93,7 +93,7 @@ fn command(line: &str) -> Option<Check> {
     }
     match words.next()? {
         "xtask" if words.next() == Some("test") && words.next() == Some("--only") => {
-            words.next().map(|name| Check::Step(name.to_owned()))
+            words.next().map(|name| NamedCheck::Step(name.to_owned()))
         }
         "test" => Some(tests(words)),
         "nextest" if words.next() == Some("run") => Some(tests(words)),
@@ -101,7 +101,7 @@ fn command(line: &str) -> Option<Check> {
     }
 }
 
-fn tests<'a>(mut words: impl Iterator<Item = &'a str>) -> Check {
+fn tests<'a>(mut words: impl Iterator<Item = &'a str>) -> NamedCheck {
     let (mut package, mut target, mut filter) = (String::new(), None, String::new());
     while let Some(word) = words.next() {
         match word {
@@ -113,20 +113,20 @@ fn tests<'a>(mut words: impl Iterator<Item = &'a str>) -> Check {
             name => name.clone_into(&mut filter),
         }
     }
-    Check::Tests { package, target, filter }
+    NamedCheck::Tests { package, target, filter }
 }
 
 /// The path of a test: names in lower case, at least two.
-fn path(words: &str) -> Option<Check> {
+fn path(words: &str) -> Option<NamedCheck> {
     let several = words.contains("::") && words.split("::").all(is_plain);
-    several.then(|| Check::Path(words.to_owned()))
+    several.then(|| NamedCheck::Path(words.to_owned()))
 }
 
 /// The name of a test without its path, which only a column of tests may have: elsewhere it
 /// could be anything.
-fn name(words: &str) -> Option<Check> {
+fn name(words: &str) -> Option<NamedCheck> {
     let one = is_plain(words) && words.contains('_');
-    one.then(|| Check::Path(words.to_owned()))
+    one.then(|| NamedCheck::Path(words.to_owned()))
 }
 
 fn is_plain(name: &str) -> bool {

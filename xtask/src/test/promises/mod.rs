@@ -4,15 +4,15 @@
 mod document;
 mod sources;
 
-use std::{collections::BTreeMap, fs};
+use std::collections::BTreeMap;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 
 use self::{
-    document::{Check, Document},
-    sources::{Package, packages},
+    document::{NamedCheck, PromiseDocument},
+    sources::{TestedPackage, packages},
 };
-use super::{Outcome, steps};
+use super::steps;
 
 /// Those that promise something. The ones that are not there yet are checked once they are.
 const DOCUMENTS: [&str; 3] = ["SECURITY.md", "docs/promises.md", "docs/protocol.md"];
@@ -20,7 +20,7 @@ const DOCUMENTS: [&str; 3] = ["SECURITY.md", "docs/promises.md", "docs/protocol.
 /// It must be there.
 const REQUIRED: &str = "SECURITY.md";
 
-pub(super) fn check() -> anyhow::Result<Outcome> {
+pub(super) fn check() -> anyhow::Result<()> {
     let packages = packages(&crate::root())?;
     let (mut named, mut problems) = (0, Vec::new());
     for path in DOCUMENTS {
@@ -28,8 +28,7 @@ pub(super) fn check() -> anyhow::Result<Outcome> {
         if path != REQUIRED && !file.exists() {
             continue;
         }
-        let text = fs::read_to_string(&file).with_context(|| path.to_owned())?;
-        let document = Document::read(&text);
+        let document = PromiseDocument::read(&crate::read(&file)?);
         named += document.checks.len();
         problems.extend(faults(&document, &packages).map(|fault| format!("{path}:{fault}")));
     }
@@ -37,13 +36,13 @@ pub(super) fn check() -> anyhow::Result<Outcome> {
         bail!("promises without a test:\n  {}", problems.join("\n  "));
     }
     println!("  {named} tests are named, and all of them exist");
-    Ok(Outcome::Passed)
+    Ok(())
 }
 
 /// What is wrong with a document, with the number of the line.
 fn faults<'a>(
-    document: &'a Document,
-    packages: &'a BTreeMap<String, Package>,
+    document: &'a PromiseDocument,
+    packages: &'a BTreeMap<String, TestedPackage>,
 ) -> impl Iterator<Item = String> + 'a {
     let missing = document.checks.iter().filter_map(move |(line, check)| {
         missing(check, packages).map(|why| format!("{line}: {why}"))
@@ -53,20 +52,20 @@ fn faults<'a>(
 }
 
 /// Why a check cannot be made, if it cannot.
-fn missing(check: &Check, packages: &BTreeMap<String, Package>) -> Option<String> {
+fn missing(check: &NamedCheck, packages: &BTreeMap<String, TestedPackage>) -> Option<String> {
     match check {
-        Check::Step(name) => {
+        NamedCheck::Step(name) => {
             let known = steps::named(name).is_some();
             (!known).then(|| format!("`cargo xtask test` has no step `{name}`"))
         }
-        Check::Tests { package, target, filter } => {
+        NamedCheck::Tests { package, target, filter } => {
             let Some(package) = packages.get(package) else {
                 return Some(format!("there is no package `{package}`"));
             };
             let found = package.has_test(target.as_deref(), filter);
             (!found).then(|| format!("no test of `{}` matches `{filter}`", package.name))
         }
-        Check::Path(path) => {
+        NamedCheck::Path(path) => {
             let found = packages.values().any(|package| package.has_test(None, path));
             (!found).then(|| format!("there is no test `{path}`"))
         }

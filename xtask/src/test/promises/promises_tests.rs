@@ -1,32 +1,32 @@
-use super::{document::Check, sources::tests, *};
+use super::{document::NamedCheck, sources::tests, *};
 
-fn text(package: &str, target: Option<&str>, filter: &str) -> Check {
+fn text(package: &str, target: Option<&str>, filter: &str) -> NamedCheck {
     let target = target.map(str::to_owned);
-    Check::Tests { package: package.to_owned(), target, filter: filter.to_owned() }
+    NamedCheck::Tests { package: package.to_owned(), target, filter: filter.to_owned() }
 }
 
 #[test]
 fn commands_and_paths_in_documents_are_understood() {
-    let document = Document::read(
+    let document = PromiseDocument::read(
         "It is safe (`core::limits::tests::one`, `net::`, `Host`).\n\
          ```sh\n\
-         cargo test -p ibeam --test it door::   # what each refusal costs\n\
+         cargo test -p ibeam --test it refusals::   # what each refusal costs\n\
          ibeam audit\n\
          ```\n\
          Also `cargo nextest run -p ibeam-core guard` and `cargo xtask test --only strace`.\n",
     );
     let wanted = [
-        (1, Check::Path("core::limits::tests::one".to_owned())),
-        (3, text("ibeam", Some("it"), "door::")),
+        (1, NamedCheck::Path("core::limits::tests::one".to_owned())),
+        (3, text("ibeam", Some("it"), "refusals::")),
         (6, text("ibeam-core", None, "guard")),
-        (6, Check::Step("strace".to_owned())),
+        (6, NamedCheck::Step("strace".to_owned())),
     ];
     assert_eq!(document.checks, wanted);
 }
 
 #[test]
 fn a_row_that_promises_names_a_test() {
-    let document = Document::read(
+    let document = PromiseDocument::read(
         "| who | what protects | check |\n|---|---|---|\n\
          | a | modes | `cargo test -p ibeam a` |\n\
          | b | limits | `ibeam audit` |\n\
@@ -39,10 +39,10 @@ fn a_row_that_promises_names_a_test() {
 
 #[test]
 fn a_column_of_tests_may_have_names_without_paths() {
-    let document = Document::read(
+    let document = PromiseDocument::read(
         "| promise | test |\n|---|---|\n| `client_stall` holds | `one_test`, `another_test` |\n",
     );
-    let named = ["one_test", "another_test"].map(|name| (3, Check::Path(name.to_owned())));
+    let named = ["one_test", "another_test"].map(|name| (3, NamedCheck::Path(name.to_owned())));
     assert_eq!((document.checks, document.bare), (named.to_vec(), Vec::new()));
 }
 
@@ -84,19 +84,19 @@ fn not_a_test() {}
 #[test]
 fn a_test_that_does_not_exist_is_a_fault() {
     let packages = packages(&crate::root()).unwrap();
-    let fault = |check: &Check| missing(check, &packages).is_some();
+    let fault = |check: &NamedCheck| missing(check, &packages).is_some();
     let own = "test::promises::tests::a_test_that_does_not_exist_is_a_fault";
     assert!(!fault(&text("xtask", None, own)));
-    assert!(!fault(&Check::Path(own.to_owned())));
-    assert!(fault(&Check::Path("test::promises::tests::no_such_test".to_owned())));
+    assert!(!fault(&NamedCheck::Path(own.to_owned())));
+    assert!(fault(&NamedCheck::Path("test::promises::tests::no_such_test".to_owned())));
     assert!(fault(&text("xtask", Some("it"), own)), "not in that target");
     assert!(fault(&text("ibeam-core", None, own)), "not in that package");
     assert!(fault(&text("no-such-package", None, "")));
-    assert!(!fault(&Check::Step("strace".to_owned())));
-    assert!(fault(&Check::Step("no-such-step".to_owned())));
+    assert!(!fault(&NamedCheck::Step("strace".to_owned())));
+    assert!(fault(&NamedCheck::Step("no-such-step".to_owned())));
     // Modules of tests in files and folders of their own.
     assert!(!fault(&text("ibeam-server", None, "api::guard::tests::")));
     assert!(!fault(&text("ibeam-core", None, "limits::tests::")));
-    assert!(!fault(&text("ibeam", Some("it"), "places::one_key_cannot_take_all_turns")));
+    assert!(!fault(&text("ibeam", Some("it"), "key_limits::one_key_cannot_take_all_turns")));
     assert!(fault(&text("ibeam", None, "limits::places::")));
 }

@@ -1,4 +1,4 @@
-//! Stands between a program of the suite and whoever reads its output.
+//! Stands between a program of the suite and the reader of its output.
 
 use std::{
     fs::OpenOptions,
@@ -22,7 +22,7 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<()> {
     let (pieces, queue) = mpsc::channel::<Vec<u8>>();
     let forward = thread::spawn(move || {
         let mut out = io::stdout().lock();
-        // An error means that nobody reads on.
+        // An error means that the reader is gone.
         let _ = queue.iter().try_for_each(|piece| out.write_all(&piece).and_then(|()| out.flush()));
     });
     let mut buffer = vec![0; 64 * 1024];

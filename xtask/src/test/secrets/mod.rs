@@ -11,117 +11,115 @@ mod record;
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 
 pub(crate) use self::copy::run as copy;
 use self::{
-    needles::{Found, Needles},
-    record::{Channel, Record},
+    needles::{FoundForms, SecretNeedles},
+    record::{LeakChannel, SuiteRecord},
 };
-use super::Outcome;
+use super::NotRun;
 
 const SUITE: &str = "suite";
 
 /// The test that leaks.
 const CONTROL: &str = "secrets::a_leak_in_every_channel";
 
-/// Leaks that are told one by one.
-const TOLD: usize = 20;
+/// Leaks that are listed one by one.
+const LISTED: usize = 20;
 
 /// Why nothing can be watched here.
 pub(super) fn unusable() -> Option<String> {
-    Record::unusable()
+    SuiteRecord::unusable()
 }
 
 /// A new run starts.
 pub(super) fn forget() {
-    Record::forget(SUITE);
+    SuiteRecord::forget(SUITE);
 }
 
-/// Runs all tests, and writes down what they tell.
+/// Runs all tests, and records what they print and leave.
 pub(super) fn suite() -> anyhow::Result<()> {
-    Record::new(SUITE)?.run(None)
+    SuiteRecord::new(SUITE)?.run(None)
 }
 
-pub(super) fn check() -> anyhow::Result<Outcome> {
+pub(super) fn check() -> anyhow::Result<()> {
     if let Some(why) = unusable() {
-        return Ok(Outcome::NotRun(why));
+        return Err(anyhow!(why).context(NotRun));
     }
     sources(&crate::root().join("crates/ibeam/tests/it"))?;
-    let control = Record::new("control")?;
+    let control = SuiteRecord::new("control")?;
     control.run(Some(CONTROL))?;
-    let planted = Search::of(&control)?;
+    let planted = LeakSearch::of(&control)?;
     planted.print("planted");
-    for channel in Channel::WATCHED {
+    for channel in LeakChannel::WATCHED {
         if planted.in_channel(channel).leaks.is_empty() {
             bail!("{channel:?}: the watch did not see what was leaked there on purpose");
         }
     }
 
-    let (record, ran) = match Record::made(SUITE) {
+    let (record, ran) = match SuiteRecord::made(SUITE) {
         Some(record) => (record, Ok(())),
         None => {
-            let record = Record::new(SUITE)?;
+            let record = SuiteRecord::new(SUITE)?;
             let ran = record.run(None);
             (record, ran)
         }
     };
-    let found = Search::of(&record)?;
+    let found = LeakSearch::of(&record)?;
     found.print("suite");
-    if found.in_channel(Channel::Store).leaks.is_empty() {
+    if found.in_channel(LeakChannel::Store).leaks.is_empty() {
         bail!("no store holds a mark: the suite did not use the marked secrets");
     }
-    let watched = Channel::WATCHED.into_iter();
+    let watched = LeakChannel::WATCHED.into_iter();
     let leaks: Vec<_> = watched.flat_map(|channel| found.in_channel(channel).leaks).collect();
-    for leak in leaks.iter().take(TOLD) {
+    for leak in leaks.iter().take(LISTED) {
         println!("  {leak}");
     }
     if !leaks.is_empty() {
         bail!("{} places hold a secret; {} has them", leaks.len(), record.path("").display());
     }
-    // What failed may have told less than it would have.
+    // Tests that failed may have printed less than they would have.
     ran?;
-    println!("  no secret but in the store; there are no metrics yet to look at");
+    println!("  no secret but in the store");
     place::clear();
-    Ok(Outcome::Passed)
+    Ok(())
 }
 
 /// What was searched, and what was found.
 #[derive(Default)]
-struct Search(BTreeMap<Channel, Tally>);
+struct LeakSearch(BTreeMap<LeakChannel, ChannelTally>);
 
 #[derive(Clone, Default)]
-struct Tally {
+struct ChannelTally {
     files: usize,
     bytes: usize,
     leaks: Vec<String>,
 }
 
-impl Search {
-    fn of(record: &Record) -> anyhow::Result<Self> {
-        let marks = record.path("marks");
-        let marks = fs::read_to_string(&marks).with_context(|| marks.display().to_string())?;
+impl LeakSearch {
+    fn of(record: &SuiteRecord) -> anyhow::Result<Self> {
+        let marks = crate::read(&record.path("marks"))?;
         if let Some(short) = marks.lines().find(|mark| mark.len() < 2 * needles::PIECE) {
             bail!("the mark {short:?} is too short to be found");
         }
-        let needles = Needles::of(marks.lines());
+        let needles = SecretNeedles::of(marks.lines());
         let mut search = Self::default();
-        record.visit(&mut |channel, path| {
-            let text = fs::read(path).with_context(|| path.display().to_string())?;
+        for (channel, path) in record.files()? {
+            let text = fs::read(&path).with_context(|| path.display().to_string())?;
             let tally = search.0.entry(channel).or_default();
             tally.files += 1;
             tally.bytes += text.len();
             let found = needles.find(&text);
-            let meant = channel == Channel::Stdout && is_meant(path);
+            let meant = channel == LeakChannel::Stdout && is_meant(&path);
             if !found.is_empty() && !meant {
-                tally.leaks.push(describe(channel, path, &text, &found));
+                tally.leaks.push(describe(channel, &path, &text, &found));
             }
-            Ok(())
-        })?;
+        }
         Ok(search)
     }
 
-    fn in_channel(&self, channel: Channel) -> Tally {
+    fn in_channel(&self, channel: LeakChannel) -> ChannelTally {
         self.0.get(&channel).cloned().unwrap_or_default()
     }
 
@@ -141,7 +139,7 @@ fn is_meant(stdout: &Path) -> bool {
     arguments.starts_with("keys add ") || arguments.trim_end() == "sim --token" || key
 }
 
-fn describe(channel: Channel, path: &Path, text: &[u8], found: &Found) -> String {
+fn describe(channel: LeakChannel, path: &Path, text: &[u8], found: &FoundForms) -> String {
     let mut line = format!("{channel:?} {}:", path.display());
     for (form, at) in found {
         // Enough to find the place in the code.
@@ -155,17 +153,12 @@ fn describe(channel: Channel, path: &Path, text: &[u8], found: &Found) -> String
 /// A test that starts the program itself, or makes a folder that goes with it, would not be
 /// watched.
 fn sources(folder: &Path) -> anyhow::Result<()> {
-    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
-        let path = entry?.path();
-        if path.is_dir() {
-            sources(&path)?;
-            continue;
-        }
+    for path in crate::files_below(folder, |_| false)? {
         // One is the watch, the other has a watch of its own.
         if path.ends_with("watch.rs") || path.ends_with("strace.rs") {
             continue;
         }
-        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        let text = crate::read(&path)?;
         for (word, instead) in
             [("CARGO_BIN_EXE_ibeam", "watch::program"), ("tempdir()", "watch::folder")]
         {

@@ -5,27 +5,26 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use base64::{Engine as _, engine::general_purpose};
 
-/// So many characters of a secret in a row are a leak. Fewer tell one from another, and
-/// nothing more.
+/// So many characters of a secret in a row are a leak. Fewer only show which secret it is.
 pub(super) const PIECE: usize = 8;
 
 /// Of hex digits it takes more: ids are made of them, and eight are alike by chance once in
 /// some hundred megabytes.
 const HEX_PIECE: usize = 12;
 
-/// Beginnings of what is secret whoever made it, and how many characters of a word follow.
+/// Beginnings of secrets of any origin, and how many characters of a word follow.
 const SHAPES: [(&str, usize); 5] =
     [("crsr_", 16), ("ibk_", 16), ("eyJhbGciOi", 40), ("verifier=", 20), ("PRIVATE KEY-----", 0)];
 
 /// All forms of all pieces of all secrets.
-pub(super) struct Needles {
+pub(super) struct SecretNeedles {
     /// By their first bytes; no needle is shorter.
-    table: HashMap<[u8; 4], Vec<Needle>>,
+    table: HashMap<[u8; 4], Vec<SecretNeedle>>,
     /// Whether any begins with these two bytes. Most places are passed by this.
     gate: Vec<bool>,
 }
 
-struct Needle {
+struct SecretNeedle {
     bytes: Vec<u8>,
     /// More characters of a word that must follow.
     tail: usize,
@@ -33,23 +32,23 @@ struct Needle {
 }
 
 /// A secret that was found: where it begins, and in which form.
-pub(super) type Found = BTreeMap<&'static str, usize>;
+pub(super) type FoundForms = BTreeMap<&'static str, usize>;
 
-impl Needles {
+impl SecretNeedles {
     pub(super) fn of<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Self {
         let mut needles = Self { table: HashMap::new(), gate: vec![false; 1 << 16] };
         let secrets: BTreeSet<&str> = secrets.into_iter().collect();
         let pieces = secrets.into_iter().flat_map(forms).map(|(form, bytes)| (bytes, form));
         for (bytes, form) in pieces.collect::<BTreeMap<_, _>>() {
-            needles.insert(Needle { bytes, tail: 0, form });
+            needles.insert(SecretNeedle { bytes, tail: 0, form });
         }
         for (start, tail) in SHAPES {
-            needles.insert(Needle { bytes: start.into(), tail, form: "by its shape" });
+            needles.insert(SecretNeedle { bytes: start.into(), tail, form: "by its shape" });
         }
         needles
     }
 
-    fn insert(&mut self, needle: Needle) {
+    fn insert(&mut self, needle: SecretNeedle) {
         let first = needle.bytes.first_chunk().copied();
         let open = gate(&needle.bytes).and_then(|at| self.gate.get_mut(at));
         if let (Some(first), Some(open)) = (first, open) {
@@ -59,8 +58,8 @@ impl Needles {
     }
 
     /// Where secrets are in these bytes, the first place for each form.
-    pub(super) fn find(&self, text: &[u8]) -> Found {
-        let mut found = Found::new();
+    pub(super) fn find(&self, text: &[u8]) -> FoundForms {
+        let mut found = FoundForms::new();
         for at in 0..text.len() {
             let rest = text.get(at..).unwrap_or_default();
             let open = gate(rest).and_then(|gate| self.gate.get(gate));
@@ -76,7 +75,7 @@ impl Needles {
     }
 }
 
-impl Needle {
+impl SecretNeedle {
     fn fits(&self, rest: &[u8]) -> bool {
         let Some(after) = rest.strip_prefix(self.bytes.as_slice()) else { return false };
         let word = |byte: &&u8| byte.is_ascii_alphanumeric() || b"_-.".contains(byte);

@@ -4,7 +4,7 @@ const SECRET: &str = "c2ltdWxhdGVkLXNpZ25hdHVyZQ";
 
 #[track_caller]
 fn check(text: &str, forms: &[&str]) {
-    let found: Vec<_> = Needles::of([SECRET]).find(text.as_bytes()).into_keys().collect();
+    let found: Vec<_> = SecretNeedles::of([SECRET]).find(text.as_bytes()).into_keys().collect();
     assert_eq!(found, forms, "{text:?}");
 }
 
@@ -29,11 +29,11 @@ fn a_secret_is_found_in_every_form() {
     check(&percent, &["percent"]);
     check(&format!("{:?}", SECRET.as_bytes()), &["a list of bytes"]);
     let wide: Vec<u8> = SECRET.encode_utf16().flat_map(u16::to_le_bytes).collect();
-    assert!(Needles::of([SECRET]).find(&wide).contains_key("UTF-16"));
+    assert!(SecretNeedles::of([SECRET]).find(&wide).contains_key("UTF-16"));
 }
 
 #[test]
-fn a_few_characters_are_none() {
+fn a_few_characters_are_not_a_secret() {
     check(&format!("{}…{}", &SECRET[..PIECE - 1], &SECRET[SECRET.len() - PIECE + 1..]), &[]);
     check("", &[]);
     check("the simulated signature, and words such as c2lt", &[]);
@@ -55,7 +55,7 @@ fn unknown_secrets_are_known_by_their_shape() {
 }
 
 #[test]
-fn the_place_is_told() {
+fn place_of_a_secret_is_reported() {
     let text = format!("0123456789{SECRET}");
-    assert_eq!(Needles::of([SECRET]).find(text.as_bytes()).get("plain"), Some(&10));
+    assert_eq!(SecretNeedles::of([SECRET]).find(text.as_bytes()).get("plain"), Some(&10));
 }

@@ -47,7 +47,7 @@ fn in_memory(target: &Path) -> Option<PathBuf> {
     (free >= ROOM && is_ours(&folder) && can_execute(&folder)).then_some(folder)
 }
 
-/// Everybody may write there, so the folder could be another user's.
+/// All users may write there, so the folder could be another user's.
 #[cfg(unix)]
 fn is_ours(folder: &Path) -> bool {
     use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};

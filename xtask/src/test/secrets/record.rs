@@ -24,11 +24,11 @@ const LONGEST: usize = 64;
 
 /// Where a secret could get out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Channel {
+pub(super) enum LeakChannel {
     /// What the tests print, panics among it.
     Output,
     Stdout,
-    /// Words, logs and crashes of the program.
+    /// Messages, logs and crashes of the program.
     Stderr,
     Arguments,
     /// Logs of gateways inside a test, as they would be shown.
@@ -42,7 +42,7 @@ pub(super) enum Channel {
     Store,
 }
 
-impl Channel {
+impl LeakChannel {
     pub(super) const WATCHED: [Self; 8] = [
         Self::Output,
         Self::Stdout,
@@ -55,14 +55,14 @@ impl Channel {
     ];
 }
 
-pub(super) struct Record {
+pub(super) struct SuiteRecord {
     folder: PathBuf,
 }
 
 /// Says that the whole suite has passed in this run of `cargo xtask test`.
 const PASSED: &str = "passed";
 
-impl Record {
+impl SuiteRecord {
     /// Why nothing can be written down here.
     pub(super) fn unusable() -> Option<String> {
         let bash = works("/bin/bash", &["--version"]);
@@ -89,8 +89,8 @@ impl Record {
         Ok(record)
     }
 
-    /// The one that an earlier step of this run made, if all tests passed: what failed may
-    /// have told less.
+    /// The one that an earlier step of this run made, if all tests passed: tests that failed may
+    /// have printed less.
     pub(super) fn made(name: &str) -> Option<Self> {
         let record = Self { folder: base().join(name) };
         record.path(PASSED).exists().then_some(record)
@@ -149,30 +149,25 @@ impl Record {
     }
 
     /// Each file that was written, and what it belongs to.
-    pub(super) fn visit(
-        &self,
-        found: &mut impl FnMut(Channel, &Path) -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
-        visit(&self.folder, &mut |path| match self.channel(path) {
-            Some(channel) => found(channel, path),
-            None => Ok(()),
-        })
+    pub(super) fn files(&self) -> anyhow::Result<Vec<(LeakChannel, PathBuf)>> {
+        let files = crate::files_below(&self.folder, |_| false)?.into_iter();
+        Ok(files.filter_map(|path| Some((self.channel(&path)?, path))).collect())
     }
 
-    fn channel(&self, path: &Path) -> Option<Channel> {
+    fn channel(&self, path: &Path) -> Option<LeakChannel> {
         let mut parts = path.strip_prefix(&self.folder).ok()?.components();
         let part = parts.next()?.as_os_str().to_str()?;
         let kind = path.extension().and_then(|kind| kind.to_str());
         Some(match (part, kind) {
-            ("output", _) => Channel::Output,
-            ("processes", Some("out")) => Channel::Stdout,
-            ("processes", Some("err")) => Channel::Stderr,
-            ("processes", Some("args")) => Channel::Arguments,
-            ("logs", Some("bare")) => Channel::BareLogs,
-            ("logs", _) => Channel::Logs,
-            ("answers", _) => Channel::Answers,
-            ("files", _) if is_store(path) => Channel::Store,
-            ("files", _) => Channel::Files,
+            ("output", _) => LeakChannel::Output,
+            ("processes", Some("out")) => LeakChannel::Stdout,
+            ("processes", Some("err")) => LeakChannel::Stderr,
+            ("processes", Some("args")) => LeakChannel::Arguments,
+            ("logs", Some("bare")) => LeakChannel::BareLogs,
+            ("logs", _) => LeakChannel::Logs,
+            ("answers", _) => LeakChannel::Answers,
+            ("files", _) if is_store(path) => LeakChannel::Store,
+            ("files", _) => LeakChannel::Files,
             _ => return None,
         })
     }
@@ -181,7 +176,7 @@ impl Record {
     /// becomes the program, so that signals reach it.
     fn write_script(&self) -> anyhow::Result<()> {
         let program = absolute(external::binary());
-        // The tests may build us anew.
+        // The tests may build this program again.
         let copy = self.path("xtask");
         let own = std::env::current_exe()?;
         fs::hard_link(&own, &copy).or_else(|_| fs::copy(&own, &copy).map(drop))?;
@@ -226,24 +221,11 @@ fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 
-/// ibeam's own credentials, the keys of gateways that run, a sign-in of another program that a test wrote, and the key of
-/// a certificate that one made.
+/// ibeam's own credentials, the keys of running gateways, a sign-in of another program that a test
+/// wrote, and the key of a certificate that one made.
 fn is_store(path: &Path) -> bool {
     let own = ["credentials", "instances"];
     let own = path.parent().is_some_and(|parent| own.iter().any(|name| parent.ends_with(name)));
     let theirs = [".config/cursor/auth.json", ".local/share/opencode/auth.json"];
     own || theirs.iter().any(|file| path.ends_with(file)) || path.ends_with("key.pem")
-}
-
-fn visit(folder: &Path, found: &mut impl FnMut(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
-    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
-        let entry = entry?;
-        let kind = entry.file_type()?;
-        if kind.is_dir() {
-            visit(&entry.path(), found)?;
-        } else if kind.is_file() {
-            found(&entry.path())?;
-        }
-    }
-    Ok(())
 }

@@ -4,20 +4,19 @@
 
 mod literals;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 
-use self::literals::{Text, comments, literals};
-use super::Outcome;
+use self::literals::{TextLine, comments, literals};
 
 /// A phrase in lower case, and what to write instead.
-const PHRASES: [(&str, &str); 16] = [
+const PHRASES: [(&str, &str); 25] = [
     ("nobody", "say what is missing: no client, no user, not accessible to other users"),
     ("somebody", "name the person or program: a user, a client, another process"),
+    ("anybody", "name the person or program: a user, a client, another process"),
+    ("everybody", "all users, all clients"),
+    ("whom", "name the person or program first"),
     ("whoever", "name the person or program: a user, a client, another process"),
     ("told", "sent, reported, informed, known"),
     ("tells", "shows, reports, says"),
@@ -25,13 +24,19 @@ const PHRASES: [(&str, &str); 16] = [
     ("is no", "is not a, is not an"),
     ("gone on with", "continued, resumed"),
     ("gone on from", "continued, resumed"),
+    ("goes on from", "continues from, resumes"),
     ("go on from", "continue from, resume"),
+    ("taken back", "undone"),
+    ("takes back", "undoes"),
+    ("is none of", "must be one of"),
+    ("for ever", "without a limit, until it is stopped"),
     ("of no use", "has no effect, no longer works"),
     ("at home", "available, running"),
     ("anew", "again"),
     ("door", "address, endpoint, access"),
     ("mend", "fix"),
     ("mends", "fixes"),
+    ("mended", "fixed"),
 ];
 
 /// Where "is no" is fine: words before and after it.
@@ -39,35 +44,42 @@ const FINE_BEFORE: &str = "there";
 const FINE_AFTER: [&str; 2] = ["longer", "more"];
 
 /// Where the texts are, and how they are found in a file.
-const PLACES: [(&str, &str, Reading); 8] = [
-    ("crates", "rs", Reading::Literals),
+const PLACES: [(&str, &str, TextSource); 12] = [
+    ("crates", "rs", TextSource::Literals),
     // clap shows the comments on commands and flags as `--help`.
-    ("crates/ibeam/src/cli", "rs", Reading::DocComments),
-    ("crates/server/src/api/openapi", "json", Reading::Whole),
-    ("plugin/opencode/src", "ts", Reading::Whole),
-    ("packaging/npm/ibeam-gateway/bin", "js", Reading::Whole),
-    ("README.md", "md", Reading::Whole),
-    ("docs", "md", Reading::Whole),
-    ("plugin/opencode/README.md", "md", Reading::Whole),
+    ("crates/ibeam/src/cli", "rs", TextSource::DocComments),
+    ("crates/server/src/api/openapi", "json", TextSource::Whole),
+    ("plugin/opencode/src", "ts", TextSource::Whole),
+    ("packaging/npm/ibeam-gateway/bin", "js", TextSource::Whole),
+    ("README.md", "md", TextSource::Whole),
+    ("ARCHITECTURE.md", "md", TextSource::Whole),
+    ("CHANGELOG.md", "md", TextSource::Whole),
+    ("CONTRIBUTING.md", "md", TextSource::Whole),
+    ("SECURITY.md", "md", TextSource::Whole),
+    ("docs", "md", TextSource::Whole),
+    ("plugin/opencode/README.md", "md", TextSource::Whole),
 ];
 
+/// Folders and modules with texts that users do not see.
+const NOT_READ: [&str; 6] = ["tests", "testing", "generated", "corpus", "examples", "node_modules"];
+
 #[derive(Clone, Copy)]
-enum Reading {
+enum TextSource {
     Literals,
     DocComments,
     Whole,
 }
 
-pub(super) fn check() -> anyhow::Result<Outcome> {
+pub(super) fn check() -> anyhow::Result<()> {
     let mut seen = 0;
     let mut found = Vec::new();
     for (folder, kind, reading) in PLACES {
         for path in files(&crate::root().join(folder), kind)? {
-            let source = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+            let source = crate::read(&path)?;
             let texts = match reading {
-                Reading::Literals => literals(&source),
-                Reading::DocComments => comments(&source),
-                Reading::Whole => whole(&source),
+                TextSource::Literals => literals(&source),
+                TextSource::DocComments => comments(&source),
+                TextSource::Whole => whole(&source),
             };
             let shown = path.strip_prefix(crate::root()).unwrap_or(&path).display().to_string();
             seen += texts.len();
@@ -78,15 +90,15 @@ pub(super) fn check() -> anyhow::Result<Outcome> {
         bail!("plain words, please:\n  {}", found.join("\n  "));
     }
     println!("  {seen} texts, none with a phrase of the list");
-    Ok(Outcome::Passed)
+    Ok(())
 }
 
-fn whole(source: &str) -> Vec<Text> {
-    source.lines().zip(1..).map(|(text, line)| Text { line, text: text.to_owned() }).collect()
+fn whole(source: &str) -> Vec<TextLine> {
+    source.lines().zip(1..).map(|(text, line)| TextLine { line, text: text.to_owned() }).collect()
 }
 
 /// A single word is a name in the code, not a text.
-fn complaints(path: &str, text: &Text) -> Vec<String> {
+fn complaints(path: &str, text: &TextLine) -> Vec<String> {
     if !text.text.trim().contains(' ') {
         return Vec::new();
     }
@@ -134,24 +146,11 @@ fn files(folder: &Path, kind: &str) -> anyhow::Result<Vec<PathBuf>> {
     if folder.is_file() {
         return Ok(vec![folder.to_owned()]);
     }
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
-        let entry = entry?;
-        let path = entry.path();
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let stem = name.strip_suffix(".rs").unwrap_or(&name);
-        if ["tests", "testing", "generated", "corpus", "examples", "node_modules"].contains(&stem)
-            || stem.ends_with("_tests")
-        {
-            continue;
-        }
-        if entry.file_type()?.is_dir() {
-            found.extend(files(&path, kind)?);
-        } else if path.extension().is_some_and(|extension| extension == kind) {
-            found.push(path);
-        }
-    }
-    found.sort();
+    let mut found = crate::files_below(folder, |name| {
+        let stem = name.strip_suffix(".rs").unwrap_or(name);
+        NOT_READ.contains(&stem) || stem.ends_with("_tests")
+    })?;
+    found.retain(|path| path.extension().is_some_and(|extension| extension == kind));
     Ok(found)
 }
 

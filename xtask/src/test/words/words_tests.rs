@@ -1,6 +1,6 @@
 use super::{
     PHRASES, complaints, has,
-    literals::{Text, comments, literals},
+    literals::{TextLine, comments, literals},
 };
 
 fn texts(source: &str) -> Vec<(usize, String)> {
@@ -10,7 +10,7 @@ fn texts(source: &str) -> Vec<(usize, String)> {
 #[test]
 fn every_phrase_of_the_list_is_found() {
     for (phrase, _) in PHRASES {
-        let text = Text { line: 7, text: format!("The client {phrase} x.") };
+        let text = TextLine { line: 7, text: format!("The client {phrase} x.") };
         let found = complaints("a.rs", &text);
         let expect = format!("a.rs:7: \"{phrase}\"");
         assert!(found.iter().any(|line| line.starts_with(&expect)), "{phrase}: {found:?}");
@@ -39,7 +39,7 @@ fn bad_messages_fail_and_plain_ones_pass() {
         "not a valid port (0-65535)",
     ];
     for text in plain {
-        let text = Text { line: 1, text: text.to_owned() };
+        let text = TextLine { line: 1, text: text.to_owned() };
         assert!(complaints("a.rs", &text).is_empty(), "{text:?}");
     }
 }
@@ -71,5 +71,5 @@ fn tests_in_a_file_are_not_read() {
 #[test]
 fn help_texts_are_doc_comments() {
     let source = "//! Not this.\nstruct A {\n    /// Print JSON\n    json: bool, // nor this\n}";
-    assert_eq!(comments(source), [Text { line: 3, text: " Print JSON".to_owned() }]);
+    assert_eq!(comments(source), [TextLine { line: 3, text: " Print JSON".to_owned() }]);
 }

@@ -3,33 +3,22 @@
 //! moves on.
 
 use ibeam_proto::agent::{
-    AgentStoreConflictResult, BackgroundShellSpawnResult, CanvasDiagnosticsResult,
-    ComputerUseResult, ConversationSearchResult, DeleteRejected, DeleteResult, DiagnosticsResult,
-    Empty, ErrorText, ExecClientMessage, ExecServerMessage, ExecuteHookResponse, ExecuteHookResult,
-    FetchError, FetchResult, ForceBackgroundShellResult, ForceBackgroundSubagentResult, GrepError,
-    GrepResult, HookContext, HookFollowup, HookPermission, HookPreToolUse, HookSubmit,
-    HookUserMessage, ListMcpResourcesExecResult, LsRejected, LsResult, McpAllowlistPrecheckResult,
-    McpResult, McpStateExecResult, McpStateServer, McpStateSuccess, McpToolNotFound, PathError,
-    PiBashError, PiBashExecResult, PiEditExecResult, PiFindExecResult, PiGrepExecResult,
-    PiLsExecResult, PiReadExecResult, PiWriteExecResult, ReadMcpResourceExecResult, ReadRejected,
-    ReadResult, ReasonText, RecordScreenResult, RequestContext, RequestContextResult,
-    RequestContextSuccess, ShellAllowlistPrecheckResult, ShellRejected, ShellResult, ShellStream,
-    SmartModeClassifierResult, SubagentAwaitResult, SubagentError, SubagentRef, SubagentResult,
-    WebFetchAllowlistPrecheckResult, WriteRejected, WriteResult, WriteShellStdinError,
-    WriteShellStdinResult, agent_store_conflict_result, background_shell_spawn_result,
-    canvas_diagnostics_result, conversation_search_result, delete_result,
-    exec_client_message::Message as Reply, exec_server_message::Message as Ask,
-    execute_hook_request::Request as Hook, execute_hook_response::Response as HookAnswer,
-    fetch_result, grep_result, ls_result, mcp_result, mcp_state_exec_result, pi_bash_exec_result,
-    pi_edit_exec_result, pi_find_exec_result, pi_grep_exec_result, pi_ls_exec_result,
-    pi_read_exec_result, pi_write_exec_result, read_result, request_context_result, shell_result,
-    shell_stream, smart_mode_classifier_result, subagent_await_result, subagent_result,
-    write_result, write_shell_stdin_result,
+    Empty, ExecClientMessage, ExecServerMessage, ExecuteHookArgs, ExecuteHookResponse,
+    ExecuteHookResult, HookContext, HookFollowup, HookPermission, HookPreToolUse, HookSubmit,
+    HookUserMessage, McpAllowlistPrecheckResult, McpApproved, McpArgs, McpRejected, McpResult,
+    McpStateExecArgs, McpStateExecResult, McpStateServer, McpStateSuccess, McpSuccess,
+    McpTextContent, McpToolNotFound, McpToolResultContentItem, RequestContext,
+    RequestContextResult, RequestContextSuccess, ShellAllowlistPrecheckResult,
+    WebFetchAllowlistPrecheckResult, exec_client_message::Message as Reply,
+    exec_server_message::Message as Ask, execute_hook_request::Request as Hook,
+    execute_hook_response::Response as HookAnswer, mcp_result, mcp_state_exec_result,
+    mcp_tool_result_content_item, request_context_result,
 };
 
 pub(super) use super::native::{Back, ClientCall, Equipment};
 use super::{
-    native,
+    meta::{self, MetaCall},
+    native, refusals,
     request::Permissions,
     tools::{PROVIDER, Toolbox, arguments_json},
 };
@@ -39,6 +28,8 @@ use super::{
 pub(super) enum Verdict {
     /// Send this result, then close the exec.
     Reply(Box<Reply>),
+    /// The same, and the model did not get what it wanted.
+    Refuse(Box<Reply>),
     /// A tool of the client is called.
     ClientTool(Box<ClientCall>),
     /// Not in our schema, or without a refusal of its own: thrown back.
@@ -57,157 +48,69 @@ pub(super) fn judge(
     let Some(ask) = &exec.message else {
         return Verdict::Throw("this client does not know that request");
     };
-    if let Ask::McpArgs(call) = ask
-        && let Some(name) = toolbox.client_name(call)
-    {
-        return Verdict::ClientTool(Box::new(ClientCall {
-            name: name.to_owned(),
-            arguments: arguments_json(&call.args),
-            back: Back::mcp(),
-        }));
+    if let Ask::McpArgs(call) = ask {
+        return judge_mcp(call, toolbox);
     }
-    match native::translate(ask, equipment) {
-        Some(call) => Verdict::ClientTool(Box::new(call)),
-        None => answer(ask, toolbox, context, allow),
+    if let Some(call) = native::translate(ask, equipment) {
+        return Verdict::ClientTool(Box::new(call));
+    }
+    if let Some(answer) = answer(ask, toolbox, context, allow) {
+        return Verdict::Reply(Box::new(answer));
+    }
+    match refusals::refuse(ask, &refusal(toolbox)) {
+        Some(reply) => Verdict::Refuse(Box::new(reply)),
+        None => Verdict::Throw("this client cannot do that"),
     }
 }
 
-/// What is answered here. Every arm of the schema is named, so that a new one does
-/// not pass unseen.
-fn answer(ask: &Ask, toolbox: &Toolbox, context: &RequestContext, allow: Permissions) -> Verdict {
-    let reason = || refusal(toolbox);
-    let error = || ErrorText { error: refusal(toolbox) };
-    let reply = match ask {
+/// A call of a client's tool, which may come as a call of a meta tool.
+fn judge_mcp(call: &McpArgs, toolbox: &Toolbox) -> Verdict {
+    let known = toolbox.client_name(call);
+    let meta = match known {
+        Some(_) => None,
+        None => toolbox.bare_names(call).find_map(|name| meta::read(name, &call.args)),
+    };
+    if call.smart_mode_approval_only {
+        // It only asks whether the call would be allowed.
+        return Verdict::Reply(Box::new(approval(known.is_some() || meta.is_some())));
+    }
+    let (name, arguments) = match (known, meta) {
+        (Some(name), _) => (Some(name), arguments_json(&call.args)),
+        (None, Some(MetaCall::List(query))) => {
+            let listed = meta::catalogue(toolbox, &query);
+            return Verdict::Reply(Box::new(mcp_text(listed)));
+        }
+        (None, Some(MetaCall::Call { tool, arguments })) => match toolbox.resolve(&tool) {
+            Some(name) => (Some(name), arguments),
+            None => return Verdict::Refuse(Box::new(tool_not_found(&tool, toolbox))),
+        },
+        (None, None) => (None, String::new()),
+    };
+    match name {
+        Some(name) => Verdict::ClientTool(Box::new(ClientCall {
+            name: name.to_owned(),
+            arguments,
+            back: Back::mcp(),
+        })),
+        None => Verdict::Refuse(Box::new(tool_not_found(&call.name, toolbox))),
+    }
+}
+
+/// What the backend asks of this client itself. `None`: it wants something done.
+fn answer(
+    ask: &Ask,
+    toolbox: &Toolbox,
+    context: &RequestContext,
+    allow: Permissions,
+) -> Option<Reply> {
+    Some(match ask {
         Ask::RequestContextArgs(_) => Reply::RequestContextResult(RequestContextResult {
             result: Some(request_context_result::Result::Success(RequestContextSuccess {
                 request_context: Some(context.clone()),
                 served_from_disk_cache: None,
             })),
         }),
-        Ask::McpArgs(call) => Reply::McpResult(McpResult {
-            result: Some(mcp_result::Result::ToolNotFound(McpToolNotFound {
-                name: call.name.clone(),
-                available_tools: toolbox.names().map(ToOwned::to_owned).collect(),
-            })),
-        }),
-        Ask::ShellArgs(args) => Reply::ShellResult(ShellResult {
-            result: Some(shell_result::Result::Rejected(shell_rejected(args, reason()))),
-            ..ShellResult::default()
-        }),
-        Ask::MiniSweAgentBashArgs(args) => Reply::MiniSweAgentBashResult(ShellResult {
-            result: Some(shell_result::Result::Rejected(shell_rejected(args, reason()))),
-            ..ShellResult::default()
-        }),
-        Ask::ShellStreamArgs(args) => Reply::ShellStream(ShellStream {
-            event: Some(shell_stream::Event::Rejected(shell_rejected(args, reason()))),
-        }),
-        Ask::BackgroundShellSpawnArgs(args) => {
-            Reply::BackgroundShellSpawnResult(BackgroundShellSpawnResult {
-                result: Some(background_shell_spawn_result::Result::Rejected(ShellRejected {
-                    command: args.command.clone(),
-                    working_directory: args.working_directory.clone(),
-                    reason: reason(),
-                    is_readonly: false,
-                })),
-            })
-        }
-        Ask::WriteArgs(args) => Reply::WriteResult(WriteResult {
-            result: Some(write_result::Result::Rejected(WriteRejected {
-                path: args.path.clone(),
-                reason: reason(),
-            })),
-        }),
-        Ask::DeleteArgs(args) => Reply::DeleteResult(DeleteResult {
-            result: Some(delete_result::Result::Rejected(DeleteRejected {
-                path: args.path.clone(),
-                reason: reason(),
-            })),
-        }),
-        Ask::ReadArgs(args) => Reply::ReadResult(read_rejected(&args.path, reason())),
-        Ask::RedactedReadArgs(args) => {
-            Reply::RedactedReadResult(read_rejected(&args.path, reason()))
-        }
-        Ask::LsArgs(args) => Reply::LsResult(LsResult {
-            result: Some(ls_result::Result::Rejected(LsRejected {
-                path: args.path.clone(),
-                reason: reason(),
-            })),
-        }),
-        // These have no `rejected` arm: an error is their refusal.
-        Ask::GrepArgs(_) => Reply::GrepResult(GrepResult {
-            result: Some(grep_result::Result::Error(GrepError { error: reason() })),
-        }),
-        Ask::FetchArgs(args) => Reply::FetchResult(FetchResult {
-            result: Some(fetch_result::Result::Error(FetchError {
-                url: args.url.clone(),
-                error: reason(),
-            })),
-        }),
-        Ask::WriteShellStdinArgs(_) => Reply::WriteShellStdinResult(WriteShellStdinResult {
-            result: Some(write_shell_stdin_result::Result::Error(WriteShellStdinError {
-                error: reason(),
-            })),
-        }),
-        // An empty result is the documented refusal of these five.
-        Ask::DiagnosticsArgs(_) => Reply::DiagnosticsResult(DiagnosticsResult::default()),
-        Ask::ListMcpResourcesExecArgs(_) => {
-            Reply::ListMcpResourcesExecResult(ListMcpResourcesExecResult::default())
-        }
-        Ask::ReadMcpResourceExecArgs(_) => {
-            Reply::ReadMcpResourceExecResult(ReadMcpResourceExecResult::default())
-        }
-        Ask::RecordScreenArgs(_) => Reply::RecordScreenResult(RecordScreenResult::default()),
-        Ask::ComputerUseArgs(_) => Reply::ComputerUseResult(ComputerUseResult::default()),
-        Ask::ExecuteHookArgs(args) => {
-            let hook = args.request.as_ref().and_then(|request| request.request.as_ref());
-            let Some(hook) = hook else {
-                return Verdict::Throw("this client does not know that hook");
-            };
-            Reply::ExecuteHookResult(ExecuteHookResult {
-                response: Some(ExecuteHookResponse { response: Some(hook_answer(hook)) }),
-            })
-        }
-        Ask::SubagentArgs(_) => Reply::SubagentResult(SubagentResult {
-            result: Some(subagent_result::Result::Error(SubagentError {
-                agent_id: String::new(),
-                error: reason(),
-            })),
-        }),
-        Ask::SubagentAwaitArgs(args) => Reply::SubagentAwaitResult(SubagentAwaitResult {
-            result: Some(subagent_await_result::Result::NotFound(SubagentRef {
-                agent_id: args.agent_id.clone(),
-                transcript_path: String::new(),
-            })),
-        }),
-        Ask::ForceBackgroundShellArgs(_) => {
-            Reply::ForceBackgroundShellResult(ForceBackgroundShellResult {
-                status: NOT_FOUND,
-                shell_result: None,
-            })
-        }
-        Ask::ForceBackgroundSubagentArgs(_) => {
-            Reply::ForceBackgroundSubagentResult(ForceBackgroundSubagentResult {
-                status: NOT_FOUND,
-            })
-        }
-        Ask::McpStateExecArgs(_) => Reply::McpStateExecResult(McpStateExecResult {
-            result: Some(mcp_state_exec_result::Result::Success(McpStateSuccess {
-                servers: servers(toolbox),
-            })),
-        }),
-        Ask::SmartModeClassifierArgs(_) => {
-            Reply::SmartModeClassifierResult(SmartModeClassifierResult {
-                result: Some(smart_mode_classifier_result::Result::Error(error())),
-            })
-        }
-        Ask::CanvasDiagnosticsArgs(args) => {
-            Reply::CanvasDiagnosticsResult(CanvasDiagnosticsResult {
-                result: Some(canvas_diagnostics_result::Result::Error(PathError {
-                    path: args.path.clone(),
-                    error: reason(),
-                })),
-            })
-        }
+        Ask::McpStateExecArgs(args) => Reply::McpStateExecResult(mcp_state(args, toolbox)),
         // The prechecks only ask whether a prompt is needed first. The exec itself
         // still comes to us, and is refused or handed to the client.
         Ask::ShellAllowlistPrecheckArgs(_) => {
@@ -222,50 +125,106 @@ fn answer(ask: &Ask, toolbox: &Toolbox, context: &RequestContext, allow: Permiss
                 allowlisted: allow.web_fetch,
             })
         }
-        Ask::PiReadArgs(_) => Reply::PiReadResult(PiReadExecResult {
-            result: Some(pi_read_exec_result::Result::Error(error())),
-        }),
-        Ask::PiBashArgs(_) => Reply::PiBashResult(PiBashExecResult {
-            result: Some(pi_bash_exec_result::Result::Error(PiBashError {
-                error: reason(),
-                ..PiBashError::default()
-            })),
-        }),
-        Ask::PiEditArgs(_) => Reply::PiEditResult(PiEditExecResult {
-            result: Some(pi_edit_exec_result::Result::Rejected(ReasonText { reason: reason() })),
-        }),
-        Ask::PiWriteArgs(_) => Reply::PiWriteResult(PiWriteExecResult {
-            result: Some(pi_write_exec_result::Result::Rejected(ReasonText { reason: reason() })),
-        }),
-        Ask::PiGrepArgs(_) => Reply::PiGrepResult(PiGrepExecResult {
-            result: Some(pi_grep_exec_result::Result::Error(error())),
-        }),
-        Ask::PiFindArgs(_) => Reply::PiFindResult(PiFindExecResult {
-            result: Some(pi_find_exec_result::Result::Error(error())),
-        }),
-        Ask::PiLsArgs(_) => Reply::PiLsResult(PiLsExecResult {
-            result: Some(pi_ls_exec_result::Result::Error(error())),
-        }),
-        Ask::ConversationSearchArgs(_) => {
-            Reply::ConversationSearchResult(ConversationSearchResult {
-                result: Some(conversation_search_result::Result::Error(error())),
-            })
-        }
-        Ask::AgentStoreConflictArgs(_) => {
-            Reply::AgentStoreConflictResult(AgentStoreConflictResult {
-                result: Some(agent_store_conflict_result::Result::Error(error())),
-            })
-        }
-        // Its answer has neither an error nor a rejected arm.
-        Ask::GitDiffRequest(_) => {
-            return Verdict::Throw("git is not reachable through this client");
-        }
-    };
-    Verdict::Reply(Box::new(reply))
+        Ask::ExecuteHookArgs(args) => Reply::ExecuteHookResult(hook_result(args)?),
+        _ => return None,
+    })
 }
 
-/// `status` of the force-background answers.
-const NOT_FOUND: i32 = 2;
+/// The server of the client's tools, where it is asked for or every server is.
+fn mcp_state(args: &McpStateExecArgs, toolbox: &Toolbox) -> McpStateExecResult {
+    let asked = &args.server_identifiers;
+    let is_asked = asked.is_empty() || asked.iter().any(|server| server == PROVIDER);
+    let servers = (is_asked && !toolbox.is_empty()).then(|| McpStateServer {
+        server_name: PROVIDER.to_owned(),
+        server_identifier: PROVIDER.to_owned(),
+        tools: toolbox.definitions().to_vec(),
+        instructions: toolbox.instructions().into_iter().collect(),
+        status: Some("connected".to_owned()),
+        ..McpStateServer::default()
+    });
+    McpStateExecResult {
+        result: Some(mcp_state_exec_result::Result::Success(McpStateSuccess {
+            servers: servers.into_iter().collect(),
+        })),
+    }
+}
+
+fn approval(is_known: bool) -> Reply {
+    let result = if is_known {
+        mcp_result::Result::Approved(McpApproved {})
+    } else {
+        let reason = "There is no such tool.".to_owned();
+        mcp_result::Result::Rejected(McpRejected { reason, is_readonly: false })
+    };
+    Reply::McpResult(McpResult { result: Some(result) })
+}
+
+/// A text for the model, or what is wrong.
+fn mcp_text(text: Result<String, String>) -> Reply {
+    let is_error = text.is_err();
+    let text = text.unwrap_or_else(|why| why);
+    let text = McpTextContent { text, output_location: None };
+    let item = mcp_tool_result_content_item::Content::Text(text);
+    let content = vec![McpToolResultContentItem { content: Some(item) }];
+    let success = mcp_result::Result::Success(McpSuccess { content, is_error });
+    Reply::McpResult(McpResult { result: Some(success) })
+}
+
+fn tool_not_found(name: &str, toolbox: &Toolbox) -> Reply {
+    Reply::McpResult(McpResult {
+        result: Some(mcp_result::Result::ToolNotFound(McpToolNotFound {
+            name: name.to_owned(),
+            available_tools: toolbox.names().map(ToOwned::to_owned).collect(),
+        })),
+    })
+}
+
+/// The model's id for the call that an exec carries out. `None`: it is about something else than
+/// a call of the model.
+pub(super) fn call_id(ask: &Ask) -> Option<&str> {
+    Some(match ask {
+        Ask::McpArgs(args) if args.smart_mode_approval_only => return None,
+        Ask::McpArgs(args) => &args.tool_call_id,
+        Ask::ShellArgs(args) | Ask::ShellStreamArgs(args) | Ask::MiniSweAgentBashArgs(args) => {
+            &args.tool_call_id
+        }
+        Ask::BackgroundShellSpawnArgs(args) => &args.tool_call_id,
+        Ask::ReadArgs(args) | Ask::RedactedReadArgs(args) => &args.tool_call_id,
+        Ask::WriteArgs(args) => &args.tool_call_id,
+        Ask::DeleteArgs(args) => &args.tool_call_id,
+        Ask::GrepArgs(args) => &args.tool_call_id,
+        Ask::LsArgs(args) => &args.tool_call_id,
+        Ask::DiagnosticsArgs(args) => &args.tool_call_id,
+        Ask::FetchArgs(args) => &args.tool_call_id,
+        Ask::ReadMcpResourceExecArgs(args) => &args.tool_call_id,
+        Ask::RecordScreenArgs(args) => &args.tool_call_id,
+        Ask::ComputerUseArgs(args) => &args.tool_call_id,
+        Ask::SubagentArgs(args) => &args.tool_call_id,
+        Ask::ConversationSearchArgs(args) => &args.tool_call_id,
+        Ask::PiReadArgs(_)
+        | Ask::PiBashArgs(_)
+        | Ask::PiEditArgs(_)
+        | Ask::PiWriteArgs(_)
+        | Ask::PiGrepArgs(_)
+        | Ask::PiFindArgs(_)
+        | Ask::PiLsArgs(_)
+        | Ask::ListMcpResourcesExecArgs(_)
+        | Ask::WriteShellStdinArgs(_) => "",
+        Ask::RequestContextArgs(_)
+        | Ask::McpStateExecArgs(_)
+        | Ask::ShellAllowlistPrecheckArgs(_)
+        | Ask::McpAllowlistPrecheckArgs(_)
+        | Ask::WebFetchAllowlistPrecheckArgs(_)
+        | Ask::ExecuteHookArgs(_)
+        | Ask::SmartModeClassifierArgs(_)
+        | Ask::CanvasDiagnosticsArgs(_)
+        | Ask::ForceBackgroundShellArgs(_)
+        | Ask::ForceBackgroundSubagentArgs(_)
+        | Ask::SubagentAwaitArgs(_)
+        | Ask::AgentStoreConflictArgs(_)
+        | Ask::GitDiffRequest(_) => return None,
+    })
+}
 
 /// The result message for an exec request, with both of its ids echoed.
 pub(super) fn result(id: u32, exec_id: &str, reply: Reply) -> ExecClientMessage {
@@ -293,31 +252,11 @@ fn refusal(toolbox: &Toolbox) -> String {
     )
 }
 
-fn shell_rejected(args: &ibeam_proto::agent::ShellArgs, reason: String) -> ShellRejected {
-    ShellRejected {
-        command: args.command.clone(),
-        working_directory: args.working_directory.clone(),
-        reason,
-        is_readonly: false,
-    }
-}
-
-fn read_rejected(path: &str, reason: String) -> ReadResult {
-    let rejected = ReadRejected { path: path.to_owned(), reason };
-    ReadResult { result: Some(read_result::Result::Rejected(rejected)) }
-}
-
-fn servers(toolbox: &Toolbox) -> Vec<McpStateServer> {
-    if toolbox.is_empty() {
-        return Vec::new();
-    }
-    vec![McpStateServer {
-        server_name: PROVIDER.to_owned(),
-        server_identifier: PROVIDER.to_owned(),
-        tools: toolbox.definitions().to_vec(),
-        instructions: toolbox.instructions().into_iter().collect(),
-        ..McpStateServer::default()
-    }]
+/// `None`: a hook that this client does not know.
+fn hook_result(args: &ExecuteHookArgs) -> Option<ExecuteHookResult> {
+    let hook = args.request.as_ref()?.request.as_ref()?;
+    let response = Some(hook_answer(hook));
+    Some(ExecuteHookResult { response: Some(ExecuteHookResponse { response }) })
 }
 
 /// The same arm, empty: no hook of ours has an opinion.

@@ -1,4 +1,6 @@
-use ibeam_proto::agent::{ExecuteHookArgs, ExecuteHookRequest, McpArgs, ShellArgs};
+use ibeam_proto::agent::{
+    ExecuteHookArgs, ExecuteHookRequest, McpArgs, ShellArgs, ShellResult, shell_result,
+};
 use prost::Message as _;
 
 use super::*;
@@ -84,7 +86,7 @@ fn every_arm_is_answered_under_its_own_number() {
         let exec = request(ask);
         assert!(exec.message.is_some(), "arm {ask} is in the schema");
         match (verdict(&exec, &["read"]), answer) {
-            (Verdict::Reply(reply), Some(number)) => {
+            (Verdict::Reply(reply) | Verdict::Refuse(reply), Some(number)) => {
                 let bytes = result(exec.id, &exec.exec_id, *reply).encode_to_vec();
                 let fields: Vec<u32> = pbwalk::fields(&bytes).map(|field| field.number).collect();
                 assert_eq!(fields, [1, number], "arm {ask}");
@@ -103,7 +105,7 @@ fn refusals_name_the_tools_on_offer() {
         ..ExecServerMessage::default()
     };
     for (tools, want) in [(&["read", "bash"][..], "read, bash"), (&[][..], "Answer in text")] {
-        let Verdict::Reply(reply) = verdict(&shell, tools) else { panic!() };
+        let Verdict::Refuse(reply) = verdict(&shell, tools) else { panic!() };
         let Reply::ShellResult(ShellResult {
             result: Some(shell_result::Result::Rejected(rejected)),
             ..

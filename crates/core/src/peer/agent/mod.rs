@@ -1,15 +1,22 @@
 //! The Agent API: one turn of it as a [`Peer`](crate::peer::Peer), and the messages it is made
 //! of. Every fact about this wire is in here or in the `proto` crate.
 
+mod allowed;
 mod blobs;
 mod exec;
+mod forms;
+mod meta;
 mod native;
 mod peer;
 mod query;
+mod refusals;
 mod request;
+mod roots;
 mod state;
+mod telling;
 mod tools;
 
 pub use blobs::BlobLimits;
+pub use forms::{HistoryForm, HistorySetting, ModelFacts, ModelMemory};
 pub use peer::{AgentCall, AgentOpen, AgentPeer};
 pub use request::{Environment, Permissions, Plan, Surroundings};

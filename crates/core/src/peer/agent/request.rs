@@ -15,16 +15,17 @@ use ibeam_proto::agent::{
 use super::{
     blobs::{BlobLimits, Blobs, assistant_text},
     exec::Equipment,
-    state,
+    forms::{FormChoice, HistorySetting, ModelMemory},
+    roots, state,
     tools::Toolbox,
 };
 use crate::{
     codec::connect,
-    model::{Item, Message, Part, Role, TurnRequest},
+    model::TurnRequest,
     models::ModelPick,
     peer::{
         StoredState,
-        conversation::{GO_ON, instructions, offered},
+        conversation::{instructions, offered},
     },
 };
 
@@ -54,8 +55,10 @@ pub struct Plan {
     pub limits: BlobLimits,
     /// Send the request context with the first message instead of waiting to be asked for it.
     pub inline_context: bool,
-    /// Go on from here instead of sending the history again.
+    /// Continue from here instead of sending the history again.
     pub kept: Option<StoredState>,
+    pub history: HistorySetting,
+    pub memory: Arc<ModelMemory>,
 }
 
 /// What the model is told and offered beside the conversation. Thousands of parked
@@ -92,13 +95,23 @@ pub(super) struct RunSpec {
     pub(super) model: ModelPick,
     pub(super) around: Arc<Surroundings>,
     pub(super) blobs: Blobs,
-    state: State,
-    action: Action,
+    pub(super) state: RunState,
+    pub(super) action: RunAction,
+    pub(super) form: FormChoice,
+    pub(super) memory: Arc<ModelMemory>,
+    /// The client's history was told, in the form of `form`.
+    pub(super) told: bool,
+    /// The prompt has the client's system prompt, so that the request context does not repeat it.
+    pub(super) has_own_system: bool,
+    /// There are images in the history that was told.
+    pub(super) has_images: bool,
+    /// Tools that the service wants to be allowed beside the usual ones.
+    pub(super) more_tools: Vec<String>,
 }
 
 /// The conversation so far, as the first message tells it.
 #[derive(Clone, Debug)]
-enum State {
+pub(super) enum RunState {
     /// Made from the client's history.
     Built(Box<ConversationStateStructure>),
     /// The backend's own, byte for byte.
@@ -107,7 +120,7 @@ enum State {
 
 /// How the run starts.
 #[derive(Clone, Debug)]
-enum Action {
+pub(super) enum RunAction {
     /// The conversation ends with a message of the user.
     User(Box<UserMessage>),
     /// It ends with tool results: go on from there.
@@ -117,14 +130,22 @@ enum Action {
 impl RunSpec {
     #[must_use]
     pub(super) fn new(request: &TurnRequest, plan: Plan) -> Self {
-        let Plan { model, conversation_id, surroundings, limits, kept, inline_context: _ } = plan;
+        let Plan { model, conversation_id, surroundings, limits, kept, history, memory, .. } = plan;
+        let facts = memory.of(&model.id);
+        let model = ModelPick { max_mode: model.max_mode || facts.max_mode, ..model };
         let mut spec = Self {
             conversation_id,
+            form: FormChoice::new(history, &model.id, &memory),
+            memory,
+            told: false,
+            has_own_system: false,
+            has_images: false,
+            more_tools: facts.allowed_tools,
             model,
             around: surroundings,
             blobs: Blobs::new(limits),
-            state: State::Built(Box::default()),
-            action: Action::Continue,
+            state: RunState::Built(Box::new(state::empty())),
+            action: RunAction::Continue,
         };
         match kept {
             Some(kept) => spec.go_on(request, kept),
@@ -133,99 +154,42 @@ impl RunSpec {
         spec
     }
 
-    /// Tells the whole conversation of `request` anew.
-    pub(super) fn rebuild(&mut self, request: &TurnRequest) {
-        let (history, action) = match instructions(request).1 {
-            Some(question) => (&[][..], ask(question, 0)),
-            None => split(&request.items),
-        };
-        self.state = State::Built(Box::new(state::build(history, &mut self.blobs)));
-        self.action = action;
-    }
-
-    /// Goes on from a kept state with what `request` has beyond it.
-    fn go_on(&mut self, request: &TurnRequest, kept: StoredState) {
-        for (id, data) in kept.blobs {
-            self.blobs.restore(id, data);
-        }
-        let (told, action) = split(&request.items);
-        let told = told.get(kept.covers..).unwrap_or_default();
-        // A result means nothing to a model that does not see its call.
-        let calls = kept.calls.into_iter().map(Item::ToolCall);
-        let told: Vec<Item> = calls.chain(told.iter().cloned()).collect();
-        self.state = State::Kept(state::append(&kept.checkpoint, &told, &mut self.blobs));
-        self.action = action;
-    }
-
-    /// Goes on from this state, with nothing new to say.
-    pub(super) fn go_on_from(&mut self, state: Bytes) {
-        self.state = State::Kept(state);
-        self.action = Action::Continue;
-    }
-
-    /// Asks for what an answer lacked: after the newest state, or after everything that
-    /// `request` told.
-    pub(super) fn insist(&mut self, request: &TurnRequest, newest: Option<Bytes>, text: &str) {
-        self.state = match newest {
-            Some(state) => State::Kept(state),
-            None => State::Built(Box::new(state::build(&request.items, &mut self.blobs))),
-        };
-        self.action = ask(text, request.items.len());
-    }
-
-    /// This state, and these items behind it.
-    pub(super) fn append(&mut self, state: &Bytes, items: &[Item]) -> Bytes {
-        state::append(state, items, &mut self.blobs)
-    }
-
-    /// All that the first message contains, as a state to continue from.
-    pub(super) fn told(&mut self) -> Bytes {
-        let mut told = match &self.state {
-            State::Built(state) => state.to_wire().to_vec(),
-            State::Kept(bytes) => bytes.to_vec(),
-        };
-        if let Action::User(message) = &self.action {
-            let mut parts = vec![Part::Text(message.text.clone())];
-            parts.extend(state::inline_images(message).map(Part::Image));
-            let asked = [Item::Message(Message { role: Role::User, parts })];
-            // Fields of one message may be written in several runs.
-            told.extend_from_slice(&state::build(&asked, &mut self.blobs).to_wire());
-        }
-        told.into()
-    }
-
     /// The framed first message. `checkpoint` is the newest state the backend gave
     /// us: with it the run resumes an interrupted turn.
     #[must_use]
     pub(super) fn first_frame(&self, inline_context: bool, checkpoint: Option<&[u8]>) -> Bytes {
-        let request_context = inline_context.then(|| self.around.context.clone());
+        let inline_context = inline_context || self.has_own_system;
+        let request_context = inline_context.then(|| self.context().into_owned());
         let raw = match &self.state {
-            State::Kept(bytes) => Some(checkpoint.unwrap_or(bytes)),
-            State::Built(_) => checkpoint,
+            RunState::Kept(bytes) => Some(checkpoint.unwrap_or(bytes)),
+            RunState::Built(_) => checkpoint,
         };
         let action = match (&self.action, checkpoint) {
-            (Action::User(message), None) => {
+            (RunAction::User(message), None) => {
                 conversation_action::Action::UserMessageAction(UserMessageAction {
                     user_message: Some(UserMessage::clone(message)),
                     request_context,
                     ..UserMessageAction::default()
                 })
             }
-            (Action::Continue, _) | (Action::User(_), Some(_)) => {
+            (RunAction::Continue, _) | (RunAction::User(_), Some(_)) => {
                 conversation_action::Action::ResumeAction(ResumeAction { request_context })
             }
         };
-        let has_images = matches!(&self.action, Action::User(m) if m.selected_context.is_some());
+        let has_images = matches!(&self.action, RunAction::User(m) if m.selected_context.is_some())
+            || self.told && self.has_images;
         let run = AgentRunRequest {
             conversation_state: match &self.state {
-                State::Built(state) if raw.is_none() => {
+                RunState::Built(state) if raw.is_none() => {
                     Some(ConversationStateStructure::clone(state))
                 }
-                State::Built(_) | State::Kept(_) => None,
+                RunState::Built(_) | RunState::Kept(_) => None,
             },
             action: Some(ConversationAction { action: Some(action) }),
             model_details: Some(ModelDetails {
                 model_id: self.model.id.clone(),
+                display_model_id: self.model.id.clone(),
+                display_name: self.model.id.clone(),
                 max_mode: self.model.max_mode.then_some(true),
                 ..ModelDetails::default()
             }),
@@ -275,31 +239,33 @@ impl RunSpec {
     pub(super) fn prompt_texts(&self) -> (Vec<String>, usize) {
         let (mut texts, mut images) = (Vec::new(), 0);
         for blob in self.history() {
-            images += state::prompt_texts(&blob, &mut texts);
+            images += roots::prompt_texts(&blob, &mut texts);
         }
-        if let Action::User(message) = &self.action {
+        if let RunAction::User(message) = &self.action {
             texts.push(message.text.clone());
             let selected = message.selected_context.as_ref();
             images += selected.map_or(0, |context| context.selected_images.len());
         }
-        texts.extend(self.around.context.cloud_rule.clone());
-        texts.extend(self.around.toolbox.texts());
+        if !self.has_own_system {
+            texts.extend(self.around.context.cloud_rule.clone());
+            texts.extend(self.around.toolbox.texts());
+        }
         (texts, images)
     }
 
     /// About how many bytes all of this takes, less what is shared.
     pub(super) fn memory(&self) -> usize {
         let state = match &self.state {
-            State::Built(state) => state.wire_len(),
-            State::Kept(bytes) => bytes.len(),
+            RunState::Built(state) => state.wire_len(),
+            RunState::Kept(bytes) => bytes.len(),
         };
         self.blobs.memory() + state
     }
 
     fn history(&self) -> impl Iterator<Item = Bytes> {
         let roots = match &self.state {
-            State::Built(state) => state.root_prompt_messages_json.clone(),
-            State::Kept(bytes) => ConversationStateStructure::from_wire(bytes.clone())
+            RunState::Built(state) => state.root_prompt_messages_json.clone(),
+            RunState::Kept(bytes) => ConversationStateStructure::from_wire(bytes.clone())
                 .map(|state| state.root_prompt_messages_json)
                 .unwrap_or_default(),
         };
@@ -323,29 +289,6 @@ fn with_raw_state(run: &AgentRunRequest, state: &[u8]) -> Bytes {
     prost::encoding::encode_varint(body.len() as u64, &mut message);
     message.put_slice(&body);
     connect::frame(0, &message)
-}
-
-fn ask(text: &str, at: usize) -> Action {
-    let question = Message { role: Role::User, parts: vec![Part::Text(text.to_owned())] };
-    Action::User(Box::new(state::user_message(&question, at, None)))
-}
-
-/// The history, and what the run is asked to do about it.
-fn split(items: &[Item]) -> (&[Item], Action) {
-    let Some((last, before)) = items.split_last() else { return (items, Action::Continue) };
-    match last {
-        Item::Message(message) => match message.role {
-            Role::User => {
-                let message = state::user_message(message, before.len(), None);
-                (before, Action::User(Box::new(message)))
-            }
-            // The backend resumes what was interrupted; what is over it answers with nothing.
-            Role::Assistant => (items, ask(GO_ON, items.len())),
-        },
-        Item::Reasoning(_) => (items, ask(GO_ON, items.len())),
-        // A call that nobody answered is told with an error as its result.
-        Item::ToolCall(_) | Item::ToolResult(_) => (items, Action::Continue),
-    }
 }
 
 /// A plain system message is mostly ignored by the backend; the cloud rule and a
@@ -377,6 +320,8 @@ fn context(
             ..RequestContextEnv::default()
         }),
         tools: toolbox.definitions().to_vec(),
+        mcp_meta_tool_options: toolbox.meta_options(),
+        mcp_info_complete: Some(true),
         mcp_instructions: toolbox.instructions().into_iter().collect(),
         cloud_rule: (!text.is_empty()).then_some(text),
         web_search_enabled: Some(permissions.web_search),
@@ -386,4 +331,4 @@ fn context(
 
 #[cfg(test)]
 #[path = "request_tests.rs"]
-mod tests;
+pub(super) mod tests;

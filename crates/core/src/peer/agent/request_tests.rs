@@ -1,13 +1,16 @@
 use prost::Message as _;
 
 use super::*;
-use crate::model::{Dialect, Hints, Part, Sampling, Tool, ToolCall, ToolChoice, ToolResult};
+use crate::model::{
+    Dialect, Hints, Item, Message, Part, Role, Sampling, Tool, ToolCall, ToolChoice, ToolResult,
+};
+use crate::peer::{agent::forms::HistoryForm, conversation::GO_ON};
 
-fn item(role: Role, text: &str) -> Item {
+pub(in crate::peer::agent) fn item(role: Role, text: &str) -> Item {
     Item::Message(Message { role, parts: vec![Part::Text(text.into())] })
 }
 
-fn request(items: Vec<Item>) -> TurnRequest {
+pub(in crate::peer::agent) fn request(items: Vec<Item>) -> TurnRequest {
     TurnRequest {
         model: "auto".into(),
         system: vec!["Be brief.".into(), "Be kind.".into()],
@@ -22,6 +25,10 @@ fn request(items: Vec<Item>) -> TurnRequest {
 }
 
 fn spec(request: &TurnRequest) -> RunSpec {
+    spec_in(request, HistorySetting::Only(HistoryForm::RulesRoots))
+}
+
+pub(in crate::peer::agent) fn spec_in(request: &TurnRequest, history: HistorySetting) -> RunSpec {
     let model = ModelPick {
         id: "gpt-5.5".into(),
         parameters: vec![("reasoning".into(), "high".into())],
@@ -39,11 +46,13 @@ fn spec(request: &TurnRequest) -> RunSpec {
         limits: BlobLimits::default(),
         inline_context: false,
         kept: None,
+        history,
+        memory: Arc::default(),
     };
     RunSpec::new(request, plan)
 }
 
-fn decode(frame: &Bytes) -> AgentRunRequest {
+pub(in crate::peer::agent) fn decode(frame: &Bytes) -> AgentRunRequest {
     let message = AgentClientMessage::decode(frame.slice(5..)).unwrap().message;
     match message {
         Some(agent_client_message::Message::RunRequest(run)) => run,
@@ -101,7 +110,7 @@ fn tool_results_at_the_end_resume_the_conversation() {
     assert_eq!(run.conversation_state.unwrap().root_prompt_messages_json.len(), 2);
 }
 
-fn asked(run: AgentRunRequest) -> Option<String> {
+pub(in crate::peer::agent) fn asked(run: AgentRunRequest) -> Option<String> {
     match run.action?.action? {
         conversation_action::Action::UserMessageAction(action) => Some(action.user_message?.text),
         _ => None,
@@ -162,6 +171,10 @@ fn the_documented_minimal_request_has_the_same_meaning() {
     // Ours names the mode in the state and the model in the modern place as well,
     // and has a message id of its own.
     ours.requested_model = None;
+    let details = ours.model_details.as_mut().unwrap();
+    assert_eq!([&details.display_model_id, &details.display_name], ["default"; 2]);
+    details.display_model_id.clear();
+    details.display_name.clear();
     ours.conversation_state.as_mut().unwrap().mode = None;
     if let Some(conversation_action::Action::UserMessageAction(action)) =
         &mut ours.action.as_mut().unwrap().action
@@ -200,6 +213,8 @@ fn continued(request: &TurnRequest, kept: StoredState) -> (RunSpec, AgentRunRequ
         limits: BlobLimits::default(),
         inline_context: false,
         kept: Some(kept),
+        history: HistorySetting::Only(HistoryForm::RulesRoots),
+        memory: Arc::default(),
     };
     let spec = RunSpec::new(request, plan);
     let frame = spec.first_frame(false, None);

@@ -4,7 +4,10 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use ibeam_proto::agent::{McpArgs, McpInstructions, McpToolDefinition};
+use ibeam_proto::agent::{
+    McpArgs, McpDescriptor, McpInstructions, McpMetaToolOptions, McpToolDefinition,
+    McpToolDescriptor,
+};
 use prost::Message as _;
 use prost_types::{Struct, Value, value::Kind};
 
@@ -14,7 +17,7 @@ use crate::{codec::pbwalk, model::Tool};
 pub(super) const PROVIDER: &str = "ibeam";
 
 /// Prefixes that models put before a tool's name.
-const PREFIXES: [&str; 4] = ["ibeam/", "ibeam:", "mcp_ibeam_", "mcp_"];
+const PREFIXES: [&str; 6] = ["ibeam/", "ibeam:", "ibeam-", "mcp__ibeam__", "mcp_ibeam_", "mcp_"];
 
 /// How deep a schema or an argument may nest.
 const MAX_DEPTH: usize = 64;
@@ -33,6 +36,14 @@ const TEXT_CAP: usize = 64 * 1024;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Toolbox {
     definitions: Vec<McpToolDefinition>,
+}
+
+/// One tool of the client, as the model reads about it.
+#[derive(Debug)]
+pub(super) struct DescribedTool<'a> {
+    pub(super) name: &'a str,
+    pub(super) description: &'a str,
+    pub(super) schema: serde_json::Value,
 }
 
 impl Toolbox {
@@ -67,6 +78,26 @@ impl Toolbox {
         self.definitions.is_empty()
     }
 
+    /// The tools as the meta tools know them; `None` without any.
+    pub(super) fn meta_options(&self) -> Option<McpMetaToolOptions> {
+        if self.is_empty() {
+            return None;
+        }
+        let tools = self.definitions.iter().map(|tool| McpToolDescriptor {
+            tool_name: tool.tool_name.clone(),
+            description: Some(tool.description.clone()),
+            input_schema: Some(tool.input_schema.clone()),
+            ..McpToolDescriptor::default()
+        });
+        let server = McpDescriptor {
+            server_name: PROVIDER.to_owned(),
+            server_identifier: PROVIDER.to_owned(),
+            tools: tools.collect(),
+            ..McpDescriptor::default()
+        };
+        Some(McpMetaToolOptions { enabled: true, descriptors: vec![server] })
+    }
+
     /// The names that the client gave its tools.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.definitions.iter().map(|tool| tool.tool_name.as_str())
@@ -76,14 +107,38 @@ impl Toolbox {
     /// `name`, each with and without the prefixes that models invent.
     #[must_use]
     pub(super) fn client_name(&self, call: &McpArgs) -> Option<&str> {
-        [&call.tool_name, &call.name].into_iter().find_map(|asked| {
+        [&call.tool_name, &call.name].into_iter().find_map(|asked| self.resolve(asked))
+    }
+
+    /// The names in a call, without the prefixes that models invent.
+    pub(super) fn bare_names<'a>(
+        &self,
+        call: &'a McpArgs,
+    ) -> impl Iterator<Item = &'a str> + use<'a> {
+        [&call.tool_name, &call.name].into_iter().map(|asked| {
             let bare = PREFIXES.iter().find_map(|prefix| asked.strip_prefix(prefix));
-            [Some(asked.as_str()), bare].into_iter().flatten().find_map(|name| {
-                self.definitions
-                    .iter()
-                    .find(|tool| tool.tool_name == name || tool.name == name)
-                    .map(|tool| tool.tool_name.as_str())
-            })
+            bare.unwrap_or(asked)
+        })
+    }
+
+    /// The client's name for the tool that the model calls by this one.
+    #[must_use]
+    pub(super) fn resolve(&self, asked: &str) -> Option<&str> {
+        let bare = PREFIXES.iter().find_map(|prefix| asked.strip_prefix(prefix));
+        [Some(asked), bare].into_iter().flatten().find_map(|name| {
+            let mut tools = self.definitions.iter();
+            let tool = tools.find(|tool| tool.tool_name == name || tool.name == name)?;
+            Some(tool.tool_name.as_str())
+        })
+    }
+
+    /// The tools as the model reads about them.
+    pub(super) fn described(&self) -> impl Iterator<Item = DescribedTool<'_>> {
+        self.definitions.iter().map(|tool| DescribedTool {
+            name: &tool.tool_name,
+            description: &tool.description,
+            schema: Value::decode(tool.input_schema.clone())
+                .map_or(serde_json::Value::Null, |schema| to_json(schema, MAX_DEPTH)),
         })
     }
 
@@ -112,12 +167,19 @@ impl Toolbox {
     }
 }
 
-/// The arguments of a call as JSON text. A value that does not decode is kept as
-/// a string rather than lost; one of more than [`MAX_VALUES`] values is null.
+/// The arguments of a call as JSON text.
 #[must_use]
 pub(super) fn arguments_json(args: &BTreeMap<String, Bytes>) -> String {
-    let object: serde_json::Map<String, serde_json::Value> = args
-        .iter()
+    serde_json::Value::Object(argument_values(args)).to_string()
+}
+
+/// The arguments of a call. A value that does not decode is kept as a string rather than lost;
+/// one of more than [`MAX_VALUES`] values is null.
+#[must_use]
+pub(super) fn argument_values(
+    args: &BTreeMap<String, Bytes>,
+) -> serde_json::Map<String, serde_json::Value> {
+    args.iter()
         .map(|(key, bytes)| {
             let mut left = MAX_VALUES;
             let value = if count_values(VALUE, bytes, WIRE_DEPTH, &mut left).is_none() {
@@ -131,8 +193,7 @@ pub(super) fn arguments_json(args: &BTreeMap<String, Bytes>) -> String {
             };
             (key.clone(), value)
         })
-        .collect();
-    serde_json::Value::Object(object).to_string()
+        .collect()
 }
 
 /// `google.protobuf.Value` and what it is made of: for each type, which of its fields hold a message
@@ -161,9 +222,8 @@ fn count_values(kind: usize, bytes: &[u8], depth: usize, left: &mut usize) -> Op
     Some(())
 }
 
-/// The reverse of [`arguments_json`], for calls in a replayed history. Text that
-/// is no JSON object gives no arguments.
-#[must_use]
+/// The reverse of [`arguments_json`], for tests.
+#[cfg(test)]
 pub(super) fn arguments_map(json: &str) -> BTreeMap<String, Bytes> {
     let Ok(serde_json::Value::Object(object)) = serde_json::from_str(json) else {
         return BTreeMap::new();

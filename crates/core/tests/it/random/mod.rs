@@ -20,7 +20,9 @@ use ibeam_core::{
     model::{FinishReason, Millis, TurnEvent, TurnRequest, ids::SessionId},
     models::ModelPick,
     models::{Family, ModelList},
-    peer::agent::{AgentPeer, BlobLimits, Environment, Permissions, Plan, Surroundings},
+    peer::agent::{
+        AgentPeer, BlobLimits, Environment, HistorySetting, Permissions, Plan, Surroundings,
+    },
     turn::{Command, Settings, Turn},
     wire::{Encode as _, chat, completions, messages, responses},
 };
@@ -86,6 +88,8 @@ fn plan(mut request: TurnRequest) -> Result<(), TurnError> {
         limits: BlobLimits::default(),
         inline_context: false,
         kept: None,
+        history: HistorySetting::default(),
+        memory: Arc::default(),
     };
     let session = SessionId::from_random([0xab; 16]);
     let mut turn =

@@ -1,14 +1,17 @@
 //! `ibeam mcp approve`: shows what a project's file would run, and asks.
 
 use std::{
-    io::Write as _,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use ibeam_server::mcp::config::{Approvals, Places, ProjectFile};
 
-use crate::cli::{Refusal, say, setup::is_interactive};
+use crate::cli::{
+    Refusal,
+    consent::{self, is_interactive},
+    say,
+};
 
 /// Approves the file of this name, or those of the current folder that are not approved yet.
 pub(super) fn approve(file: Option<&Path>, yes: bool, discover: bool) -> anyhow::Result<ExitCode> {
@@ -35,7 +38,7 @@ pub(super) fn approve(file: Option<&Path>, yes: bool, discover: bool) -> anyhow:
                 file.servers.iter().map(|(name, _)| name.escape_debug().to_string()).collect();
             say(&format!("{}: {}", file.path.display(), names.join(", ")));
         } else {
-            ask(file)?;
+            confirm(file)?;
         }
         file.approve(&mut approvals)?;
         say("Approved. If the file changes, approve it again.");
@@ -55,7 +58,7 @@ fn named(path: &Path, approvals: &Approvals) -> anyhow::Result<ProjectFile> {
 }
 
 /// Shows all of it first. Without a clear yes nothing is approved.
-fn ask(file: &ProjectFile) -> anyhow::Result<()> {
+fn confirm(file: &ProjectFile) -> anyhow::Result<()> {
     say(&format!("{} has these MCP servers:", file.path.display()));
     for (name, what) in &file.servers {
         say(&format!("\n{}: {what}", name.escape_debug()));
@@ -65,15 +68,9 @@ fn ask(file: &ProjectFile) -> anyhow::Result<()> {
             .hint("in a script: `ibeam mcp approve --yes`")
             .into());
     }
-    let mut out = anstream::stderr().lock();
-    let _ =
-        write!(out, "\nAllow ibeam to use these servers? They run with your permissions. [y/N] ")
-            .and_then(|()| out.flush());
-    drop(out);
-    let mut answer = String::new();
-    std::io::stdin().read_line(&mut answer)?;
-    match answer.trim().to_ascii_lowercase().as_str() {
-        "y" | "yes" => Ok(()),
-        _ => Err(Refusal::new("nothing was approved").into()),
+    let question = "\nAllow ibeam to use these servers? They run with your permissions. [y/N]";
+    match consent::ask(question)? {
+        Some(true) => Ok(()),
+        Some(false) | None => Err(Refusal::new("nothing was approved").into()),
     }
 }

@@ -55,8 +55,8 @@ pub(super) fn local(
             Err(taken) => Err(refused(&taken).into()),
         };
     }
-    if let Err(nobody) = require_account(config) {
-        up::login_first(config, nobody)?;
+    if let Err(refused) = require_account(config) {
+        up::login_first(config, refused)?;
     }
     let running = start::ensure(&wanted).map_err(|error| match error.downcast() {
         Ok(InstanceError::PortTaken(taken)) => refused(&taken).into(),
@@ -82,12 +82,11 @@ fn lasting(wanted: &WantedInstance) -> anyhow::Result<()> {
 fn usual(config: &Config) -> anyhow::Result<String> {
     match &config.listen {
         Listen::Tcp(address) => Ok(format!("http://{}", reachable(*address))),
-        Listen::Unix(_) => Err(Refusal::new(
-            "clients cannot use a gateway that listens only on a \
-                                             Unix socket",
-        )
-        .hint("give it a port too, as in `--set listen=127.0.0.1:18741,unix:/path`")
-        .into()),
+        Listen::Unix(_) => {
+            Err(Refusal::new("clients cannot use a gateway that listens only on a Unix socket")
+                .hint("give it a port too, as in `--set listen=127.0.0.1:18741,unix:/path`")
+                .into())
+        }
     }
 }
 
@@ -95,8 +94,8 @@ fn refused(PortTaken { port, by }: &PortTaken) -> Refusal {
     let url = format!("http://127.0.0.1:{port}");
     let (what, first) = match by {
         PortOwner::Own(one) => {
-            let (url, pid, profile) = (one.url(), one.pid(), one.profile());
-            let sim = if one.is_sim() { ", the simulator" } else { "" };
+            let instance::LivingInstance { url, pid, profile, .. } = &**one;
+            let sim = if one.sim { ", the simulator" } else { "" };
             (
                 format!(
                     "your gateway at {url} (process {pid}, profile {profile}{sim}) has other \
@@ -139,14 +138,12 @@ pub(super) fn last_words(client: &ClientSpec, url: &str, sim: bool) -> Option<St
         return None;
     }
     let sim = if sim { " --sim" } else { "" };
-    let stays = |one: &instance::Living| one.url() == url && !one.is_shared();
-    let start = if instance::all().iter().any(stays) {
-        String::new()
-    } else {
-        format!(
-            "It needs a running gateway, which stops when idle: `ibeam start{sim}` starts \
-                 it.\n"
-        )
+    let stays = |one: &instance::LivingInstance| one.url == url && !one.shared;
+    let start = match instance::all().iter().any(stays) {
+        true => String::new(),
+        false => format!(
+            "It needs a running gateway, which stops when idle: `ibeam start{sim}` starts it.\n"
+        ),
     };
     Some(format!(
         "{start}The client always calls {url}. While no gateway runs there, any other user of this \

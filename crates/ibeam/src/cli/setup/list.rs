@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::{
-    cli::{models::align, print},
+    cli::{models::align, print, print_json},
     clients::{CLIENTS, UserMachine, engine::SetupEngine},
 };
 
@@ -31,7 +31,7 @@ pub(in crate::cli) fn list(
         page: client.page,
     });
     if json {
-        return print(&serde_json::to_string_pretty(&rows.collect::<Vec<_>>())?);
+        return print_json(&rows.collect::<Vec<_>>());
     }
     let mut table = vec![["CLIENT", "NAME", "HERE", "SET UP"].map(str::to_owned)];
     let mark = |yes: bool| if yes { "yes" } else { "-" }.to_owned();

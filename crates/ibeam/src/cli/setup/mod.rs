@@ -3,25 +3,34 @@
 mod address;
 mod keys;
 mod list;
+mod refusals;
 mod verify;
 
-use std::{
-    io::{IsTerminal as _, Write as _},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
 use clap::Args;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Serialize;
 
-pub(super) use self::list::list;
-use self::{keys::SetupKeys, verify::Verification};
-use super::{Global, Refusal, STYLES, UpstreamOptions, block_on, print, say, start};
+use self::{
+    keys::SetupKey,
+    refusals::{unknown_model, unreachable},
+    verify::Verification,
+};
+pub(super) use self::{
+    list::list,
+    refusals::{find, refused},
+};
+use super::{
+    Global, Refusal, STYLES, UpstreamOptions, block_on,
+    consent::{consent, is_interactive},
+    print, print_json, say, start,
+};
 use crate::clients::{
-    ANY_KEY, AUTO, CLIENTS, ClientSpec, Offered, UnfitSettings, UserMachine, Wiring,
-    engine::{PreparedSetup, SetupEngine, SetupError},
-    named, show,
-    verify::{GatewayClient, VerifyError},
+    ANY_KEY, AUTO, ClientSpec, Offered, UserMachine, Wiring,
+    engine::{PreparedSetup, SetupEngine},
+    show,
+    verify::GatewayClient,
 };
 use ibeam_server::{
     config::{Config, RawConfig},
@@ -98,8 +107,9 @@ impl SetupCommand {
         let Some(name) = &self.client else {
             list(&engine, &machine, self.json)?;
             if !self.json {
-                say("`ibeam setup CLIENT` sets one of them up; it shows the changes and asks \
-                     first.");
+                say(
+                    "`ibeam setup CLIENT` sets one of them up; it shows the changes and asks first.",
+                );
             }
             return Ok(ExitCode::SUCCESS);
         };
@@ -107,12 +117,12 @@ impl SetupCommand {
         let mut config = global.load_quietly(RawConfig::default(), &self.upstream)?;
         let _lock = engine.lock().map_err(|error| refused(&error, client))?;
         if !self.dry_run {
-            take_back_interrupted(&engine, client, &config)?;
+            undo_interrupted(&engine, client, &config)?;
         }
         let (host, own) = self.host(global, client, &mut config)?;
         let models = self.models(&config, &host, own.clone())?;
-        let keys = SetupKeys::of(&config, self.url.is_some(), &engine, client)?;
-        let wiring = self.wiring(global, &host, keys.shown(), models)?;
+        let key = SetupKey::of(&config, self.url.is_some(), &engine, client)?;
+        let wiring = self.wiring(global, &host, key.key(), models)?;
         let prepare = |wiring: &Wiring| {
             engine.prepare(client, &machine, wiring).map_err(|error| refused(&error, client))
         };
@@ -132,18 +142,15 @@ impl SetupCommand {
         }
         let written = is_written(&prepared, &wiring.key);
         let mut verify_with = Wiring { key: own, ..wiring.clone() };
-        if written && !keys.are_to_come() {
+        if written && !key.is_to_come() {
             verify_with.key = wiring.key.clone();
         }
         if prepared.changes() {
             self.consent()?;
             let earlier = engine.key(client).map_err(|error| refused(&error, client))?;
-            // A key that goes into no file is of no use to anyone.
-            let made = if written {
-                keys.make(client)?
-            } else {
-                keys::SetupKey::Given(wiring.key.clone())
-            };
+            // A key that is in no file would have no effect.
+            let made =
+                if written { key.make(client)? } else { SetupKey::given(wiring.key.clone()) };
             let wiring = Wiring { key: made.key(), ..wiring };
             let applied = prepare(&wiring).and_then(|prepared| {
                 let applied = engine.apply(client, &prepared, made.record());
@@ -287,14 +294,14 @@ impl SetupCommand {
                 changed: edit.changes(),
                 new: edit.now.is_none(),
             });
-            print(&serde_json::to_string_pretty(&SetupReport {
+            print_json(&SetupReport {
                 client: client.name,
                 files: files.collect(),
                 changed: prepared.changes(),
                 verified: tried.map(|_| true),
                 tried,
                 notes: &prepared.notes,
-            })?)?;
+            })?;
             return Ok(ExitCode::SUCCESS);
         }
         if !prepared.changes() && !prepared.edits.is_empty() {
@@ -320,26 +327,6 @@ impl SetupCommand {
     }
 }
 
-/// Whether there is a terminal to ask on.
-pub(super) fn is_interactive() -> bool {
-    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
-}
-
-/// Asks the user.
-pub(super) fn consent(question: &str) -> anyhow::Result<()> {
-    let mut out = anstream::stderr().lock();
-    let _ = write!(out, "{question} [Y/n] ").and_then(|()| out.flush());
-    drop(out);
-    let mut answer = String::new();
-    let read = std::io::stdin().read_line(&mut answer)?;
-    match answer.trim().to_ascii_lowercase().as_str() {
-        // The end of the input is no answer.
-        "" if read > 0 => Ok(()),
-        "y" | "yes" => Ok(()),
-        _ => Err(Refusal::new("nothing was changed").into()),
-    }
-}
-
 pub(super) fn gateway(
     config: &Config,
     host: &Host,
@@ -360,8 +347,8 @@ fn is_written(prepared: &PreparedSetup, key: &SecretString) -> bool {
     prepared.edits.iter().any(|edit| edit.after.as_ref().is_some_and(holds))
 }
 
-/// Ends what a setup that was killed began, with the key that it made.
-fn take_back_interrupted(
+/// Undoes a setup that was killed, and revokes the key that it made.
+fn undo_interrupted(
     engine: &SetupEngine,
     client: &ClientSpec,
     config: &Config,
@@ -383,96 +370,10 @@ pub(super) fn revoke(config: &Config, name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How many models are suggested for a mistyped one.
-const SUGGESTED: usize = 3;
-
-fn unknown_model(model: &str, models: &[Offered]) -> Refusal {
-    let mut refusal = Refusal::new(format!("the model `{model}` does not exist"));
-    refusal.code = super::USAGE;
-    let near = |offered: &Offered| strsim::jaro_winkler(&offered.id, model);
-    let mut close: Vec<&Offered> = models.iter().filter(|offered| near(offered) > 0.7).collect();
-    close.sort_by(|a, b| near(b).total_cmp(&near(a)));
-    let names: Vec<String> =
-        close.iter().take(SUGGESTED).map(|offered| format!("`{}`", offered.id)).collect();
-    if !names.is_empty() {
-        refusal = refusal.hint(format!("did you mean {}?", names.join(" or ")));
-    }
-    refusal.hint("`ibeam models` lists them; nothing was changed")
-}
-
-fn unreachable(error: &VerifyError) -> Refusal {
-    let refusal = Refusal::new(format!("the gateway does not answer: {error}"));
-    match error {
-        VerifyError::Unreachable(..) => refusal
-            .hint("start one in another terminal: `ibeam up`, or `ibeam up --sim` to try it")
-            .hint("or continue without testing it: `--no-verify`"),
-        VerifyError::Status(..) => refusal.hint("`ibeam doctor` shows why"),
-        VerifyError::Unexpected(_) => {
-            refusal.hint("is that an ibeam? `--url` names another address")
-        }
-    }
-}
-
 pub(super) fn here() -> anyhow::Result<(SetupEngine, UserMachine)> {
     SetupEngine::here()
         .zip(UserMachine::here())
         .ok_or_else(|| Refusal::new("the home directory is unknown; set HOME").into())
-}
-
-pub(super) fn find(name: &str) -> anyhow::Result<&'static ClientSpec> {
-    named(name).ok_or_else(|| {
-        let names: Vec<&str> = CLIENTS.iter().map(|client| client.name).collect();
-        let mut refusal = Refusal::new(format!("no client is named `{name}`"));
-        refusal.code = super::USAGE;
-        let near = names
-            .iter()
-            .max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)));
-        if let Some(near) = near.filter(|near| strsim::jaro_winkler(near, name) > 0.7) {
-            refusal = refusal.hint(format!("did you mean `{near}`?"));
-        }
-        refusal.hint(format!("the clients are {}", names.join(", "))).into()
-    })
-}
-
-/// What to do about a setup that was not done.
-pub(super) fn refused(error: &SetupError, client: &ClientSpec) -> anyhow::Error {
-    let refusal = Refusal::new(error.to_string());
-    let untouched = "nothing was changed";
-    match error {
-        SetupError::Unfit(UnfitSettings::Malformed { .. }) => {
-            refusal.hint(format!("fix it first; {untouched}")).hint(run_instead(client))
-        }
-        SetupError::Unfit(UnfitSettings::Conflict { .. }) => refusal
-            .hint(format!("{untouched}; remove it if you do not need it"))
-            .hint(run_instead(client)),
-        SetupError::Unfit(UnfitSettings::Unreadable { .. }) | SetupError::ReadOnly { .. } => {
-            refusal.hint(untouched).hint(run_instead(client))
-        }
-        SetupError::Unfit(UnfitSettings::Missing { .. }) => {
-            refusal.hint(format!("see {}", client.page))
-        }
-        SetupError::Overlap { .. } => refusal.hint(format!("{untouched}; remove it by hand")),
-        SetupError::Busy => refusal.hint("try again when it is done"),
-        SetupError::Changed { .. } => refusal.hint(format!("{untouched}; try again")),
-        SetupError::Io { .. } | SetupError::Own(_) | SetupError::Long { .. } => {
-            refusal.hint(untouched)
-        }
-        SetupError::Record { .. } => {
-            refusal.hint("the files next to it have the content from before the setup")
-        }
-    }
-    .into()
-}
-
-fn run_instead(client: &ClientSpec) -> String {
-    match client.runs_unwired() {
-        true => format!(
-            "`ibeam run {}` starts it with ibeam, without changing a \
-                         file",
-            client.name
-        ),
-        false => format!("{} shows what to enter by hand", client.page),
-    }
 }
 
 /// The changes as people read them.

@@ -12,7 +12,7 @@ use ibeam_server::{
     tasks::Tasks,
 };
 
-/// Who got an answer, and did what a tool is needed for.
+/// What the test was done with: an answer and a tool call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Verification {
@@ -36,7 +36,7 @@ impl Verification {
 }
 
 /// # Errors
-/// Who did not do it, and why.
+/// What failed, and why.
 pub(super) fn verify(
     client: &ClientSpec,
     machine: &UserMachine,

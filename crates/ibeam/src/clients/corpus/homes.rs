@@ -14,20 +14,20 @@ use ibeam_server::config::Env;
 
 /// What is at a path: what it is, its mode and its bytes.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Thing {
+pub(super) struct HomeEntry {
     kind: &'static str,
     mode: u32,
     bytes: Vec<u8>,
 }
 
-pub(super) type Tree = BTreeMap<PathBuf, Thing>;
+pub(super) type HomeTree = BTreeMap<PathBuf, HomeEntry>;
 
-pub(super) struct Home {
+pub(super) struct TestHome {
     home: tempfile::TempDir,
     state: tempfile::TempDir,
 }
 
-impl Home {
+impl TestHome {
     pub(super) fn new() -> Self {
         Self { home: tempfile::tempdir().unwrap(), state: tempfile::tempdir().unwrap() }
     }
@@ -117,15 +117,15 @@ impl Home {
         assert!(!self.engine().is_set_up(client));
     }
 
-    pub(super) fn tree(&self) -> Tree {
-        let mut tree = Tree::new();
+    pub(super) fn tree(&self) -> HomeTree {
+        let mut tree = HomeTree::new();
         look(self.path(), self.path(), &mut tree);
         tree
     }
 
-    pub(super) fn assert_is(&self, wanted: &Tree, what: &str) {
+    pub(super) fn assert_is(&self, wanted: &HomeTree, what: &str) {
         let is = self.tree();
-        let paths = |tree: &Tree| tree.keys().cloned().collect::<Vec<_>>();
+        let paths = |tree: &HomeTree| tree.keys().cloned().collect::<Vec<_>>();
         assert_eq!(paths(&is), paths(wanted), "{what}");
         for (path, thing) in &is {
             let (is, was) = (thing, &wanted[path]);
@@ -134,7 +134,7 @@ impl Home {
     }
 }
 
-fn look(root: &Path, folder: &Path, tree: &mut Tree) {
+fn look(root: &Path, folder: &Path, tree: &mut HomeTree) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let meta = fs::symlink_metadata(&path).unwrap();
@@ -148,7 +148,7 @@ fn look(root: &Path, folder: &Path, tree: &mut Tree) {
             ("file", fs::read(&path).unwrap())
         };
         let name = path.strip_prefix(root).unwrap().to_path_buf();
-        tree.insert(name, Thing { kind, mode: mode(&meta), bytes });
+        tree.insert(name, HomeEntry { kind, mode: mode(&meta), bytes });
     }
 }
 

@@ -10,8 +10,8 @@ use std::{
 };
 
 use self::{
-    homes::{Home, Tree},
-    texts::{Kind, Text},
+    homes::{HomeTree, TestHome},
+    texts::{SampleText, TextFormat},
 };
 use super::{
     CLIENTS, ClientSpec,
@@ -21,7 +21,7 @@ use super::{
 
 /// The files that a client's plan writes for one who has none, relative to the home.
 fn files(client: &ClientSpec) -> Vec<PathBuf> {
-    let home = Home::new();
+    let home = TestHome::new();
     let plan = (client.plan)(&home.machine(), &fixtures::open()).unwrap();
     let inside = |path: &Path| path.strip_prefix(home.path()).unwrap().to_path_buf();
     plan.changes.iter().map(|change| inside(&change.path)).collect()
@@ -40,16 +40,16 @@ fn pairs() -> Vec<(&'static ClientSpec, PathBuf)> {
 
 /// A text that is no reason to refuse.
 fn fitting(client: &ClientSpec, file: &Path) -> String {
-    let fits = |text: &Text| {
-        let home = Home::new();
+    let fits = |text: &SampleText| {
+        let home = TestHome::new();
         home.put(file, text.text.as_bytes(), 0o644);
         home.set_up(client, &fixtures::open()).is_ok()
     };
-    texts::good(Kind::of(file)).into_iter().find(fits).unwrap().text
+    texts::good(TextFormat::of(file)).into_iter().find(fits).unwrap().text
 }
 
 /// Sets up, twice, and takes it back: the home is as it was.
-fn there_and_back(home: &Home, client: &ClientSpec, what: &str) -> Tree {
+fn there_and_back(home: &TestHome, client: &ClientSpec, what: &str) -> HomeTree {
     let before = home.tree();
     for wiring in [fixtures::open(), fixtures::locked()] {
         let last = home.tree();
@@ -70,11 +70,11 @@ fn there_and_back(home: &Home, client: &ClientSpec, what: &str) -> Tree {
 }
 
 #[test]
-fn every_byte_comes_back() {
+fn undo_restores_every_byte() {
     for (client, file) in pairs() {
         let mut done = 0;
-        for Text { name, text, .. } in texts::good(Kind::of(&file)) {
-            let home = Home::new();
+        for SampleText { name, text, .. } in texts::good(TextFormat::of(&file)) {
+            let home = TestHome::new();
             home.put(&file, text.as_bytes(), 0o640);
             let what = format!("{}: {name} {}", client.name, file.display());
             there_and_back(&home, client, &what);
@@ -87,13 +87,13 @@ fn every_byte_comes_back() {
 }
 
 #[test]
-fn what_was_not_there_is_gone() {
+fn undo_removes_new_files() {
     for client in CLIENTS {
-        let home = Home::new();
+        let home = TestHome::new();
         there_and_back(&home, client, client.name);
         // Some of the way may be there.
         for file in files(client) {
-            let home = Home::new();
+            let home = TestHome::new();
             fs::create_dir_all(home.path().join(file.parent().unwrap())).unwrap();
             there_and_back(&home, client, client.name);
         }
@@ -101,10 +101,10 @@ fn what_was_not_there_is_gone() {
 }
 
 #[test]
-fn what_is_malformed_is_never_overwritten() {
+fn malformed_files_are_not_overwritten() {
     for (client, file) in pairs() {
-        for (name, bytes) in texts::bad(Kind::of(&file)) {
-            let home = Home::new();
+        for (name, bytes) in texts::bad(TextFormat::of(&file)) {
+            let home = TestHome::new();
             home.put(&file, &bytes, 0o600);
             let before = home.tree();
             let error = home.set_up(client, &fixtures::open()).unwrap_err();
@@ -116,13 +116,13 @@ fn what_is_malformed_is_never_overwritten() {
 
 #[cfg(unix)]
 #[test]
-fn what_is_read_only_is_left_alone() {
+fn read_only_files_are_not_changed() {
     let mut refused = 0;
     for (client, file) in pairs() {
         let text = fitting(client, &file);
         // The file, and then its folder.
         for folder in [false, true] {
-            let home = Home::new();
+            let home = TestHome::new();
             home.put(&file, text.as_bytes(), if folder { 0o644 } else { 0o444 });
             if folder {
                 home.set_mode(file.parent().unwrap(), 0o555);
@@ -147,27 +147,27 @@ fn what_is_read_only_is_left_alone() {
 
 #[cfg(unix)]
 #[test]
-fn links_are_followed_and_stay() {
+fn symbolic_links_are_followed_and_kept() {
     use std::os::unix::fs::symlink;
 
     for (client, file) in pairs() {
         let text = fitting(client, &file);
-        let place = |home: &Home| {
+        let place = |home: &TestHome| {
             let place = home.path().join(&file);
             fs::create_dir_all(place.parent().unwrap()).unwrap();
             place
         };
         // To a file elsewhere, to one that is not there, and a folder that is a link.
-        let home = Home::new();
+        let home = TestHome::new();
         home.put(Path::new("dotfiles/real"), text.as_bytes(), 0o644);
         symlink(home.path().join("dotfiles/real"), place(&home)).unwrap();
         there_and_back(&home, client, client.name);
-        let home = Home::new();
+        let home = TestHome::new();
         fs::create_dir(home.path().join("dotfiles")).unwrap();
         symlink(home.path().join("dotfiles/none"), place(&home)).unwrap();
         there_and_back(&home, client, client.name);
         if file.parent().unwrap() != Path::new("") {
-            let home = Home::new();
+            let home = TestHome::new();
             home.put(Path::new("dotfiles/inside"), b"mine", 0o644);
             let folder = home.path().join(file.parent().unwrap());
             fs::create_dir_all(folder.parent().unwrap()).unwrap();
@@ -177,13 +177,13 @@ fn links_are_followed_and_stay() {
     }
 }
 
-/// Whoever dies in between, nothing is half done for long.
+/// A kill at any moment leaves nothing half done for long.
 #[test]
-fn a_setup_that_was_killed_is_taken_back() {
+fn killed_setup_is_undone() {
     for client in CLIENTS {
         let count = files(client).len();
         for survived in 0..=count {
-            let home = Home::new();
+            let home = TestHome::new();
             let before = home.tree();
             home.die_in_setup(client, &fixtures::locked(), survived);
             assert!(home.tree() != before || survived == 0 || count == 0, "{}", client.name);
@@ -194,8 +194,8 @@ fn a_setup_that_was_killed_is_taken_back() {
 }
 
 /// A home with a text in each file that the client's setup writes.
-fn full_home(client: &ClientSpec) -> Home {
-    let home = Home::new();
+fn full_home(client: &ClientSpec) -> TestHome {
+    let home = TestHome::new();
     for file in files(client) {
         home.put(&file, fitting(client, &file).as_bytes(), 0o640);
     }
@@ -205,12 +205,12 @@ fn full_home(client: &ClientSpec) -> Home {
 /// At every step of a second setup, of its undo, and of the undo of that: the next undo
 /// brings every byte back into its own file.
 #[test]
-fn whoever_dies_at_any_step_loses_nothing() {
+fn kill_at_any_step_loses_nothing() {
     for client in CLIENTS {
         let url = "http://127.0.0.1:9".to_owned();
         let second = super::Wiring { url, local: false, ..fixtures::locked() };
         for name in ["setup", "undo"] {
-            let act = |home: &Home| match name {
+            let act = |home: &TestHome| match name {
                 "setup" => drop(home.set_up(client, &second)),
                 _ => drop(home.try_undo(client)),
             };
@@ -244,12 +244,12 @@ fn whoever_dies_at_any_step_loses_nothing() {
 /// A file of which only the first of two setups has need goes back with the second, also
 /// when that is killed.
 #[test]
-fn what_the_second_setup_does_not_need_comes_back() {
+fn second_setup_restores_files_it_does_not_need() {
     let client = super::named("opencode").unwrap();
     let elsewhere = super::Wiring { local: false, ..fixtures::open() };
     let plugin = Path::new(".config/opencode/plugin/ibeam.js");
     for points in 0.. {
-        let home = Home::new();
+        let home = TestHome::new();
         let before = home.tree();
         home.set_up(client, &fixtures::open()).unwrap();
         assert!(home.path().join(plugin).exists());
@@ -269,9 +269,9 @@ fn what_the_second_setup_does_not_need_comes_back() {
 
 /// The folder was there at the first setup, and is gone at the second.
 #[test]
-fn folders_that_went_are_made_again() {
+fn deleted_folders_are_created_again() {
     let client = super::named("claude-code").unwrap();
-    let home = Home::new();
+    let home = TestHome::new();
     fs::create_dir(home.path().join(".claude")).unwrap();
     home.set_up(client, &fixtures::open()).unwrap();
     fs::remove_dir_all(home.path().join(".claude")).unwrap();
@@ -281,13 +281,13 @@ fn folders_that_went_are_made_again() {
     assert!(home.tree().is_empty());
 }
 
-/// Who made a file their own since keeps it so.
+/// A file that the user has changed since is kept.
 #[cfg(unix)]
 #[test]
-fn a_mode_that_was_changed_since_stays() {
+fn later_change_of_mode_stays() {
     let client = super::named("claude-code").unwrap();
     let file = Path::new(".claude/settings.json");
-    let home = Home::new();
+    let home = TestHome::new();
     home.put(file, b"{\n  \"theme\": \"dark\"\n}\n", 0o644);
     home.set_up(client, &fixtures::open()).unwrap();
     home.set_mode(file, 0o600);
@@ -296,9 +296,9 @@ fn a_mode_that_was_changed_since_stays() {
 }
 
 #[test]
-fn a_file_that_would_be_too_long_is_refused() {
+fn too_long_file_is_refused() {
     let client = super::named("claude-code").unwrap();
-    let home = Home::new();
+    let home = TestHome::new();
     let text = format!("{{\n  \"a\": \"{}\"\n}}\n", "x".repeat((4 << 20) - 40));
     home.put(Path::new(".claude/settings.json"), text.as_bytes(), 0o644);
     let before = home.tree();
@@ -310,12 +310,12 @@ fn a_file_that_would_be_too_long_is_refused() {
 
 /// What does not come back byte for byte is kept.
 #[test]
-fn what_was_deleted_or_changed_since_is_kept() {
+fn later_deletions_and_changes_are_kept() {
     let client = super::named("pi").unwrap();
     let file = Path::new(".pi/agent/models.json");
     let text = "{\n  \"providers\": {}\n}\n";
     for deleted in [true, false] {
-        let home = Home::new();
+        let home = TestHome::new();
         home.put(file, text.as_bytes(), 0o644);
         home.set_up(client, &fixtures::open()).unwrap();
         let place = home.path().join(file);
@@ -336,13 +336,13 @@ fn what_was_deleted_or_changed_since_is_kept() {
 
 /// What the user or the client writes after the setup is theirs.
 #[test]
-fn later_edits_stay() {
+fn later_edits_are_kept() {
     let mut kept = 0;
     for (client, file) in pairs() {
-        let kind = Kind::of(&file);
-        for Text { name, text, .. } in texts::good(kind) {
+        let kind = TextFormat::of(&file);
+        for SampleText { name, text, .. } in texts::good(kind) {
             let what = format!("{}: {name} {}", client.name, file.display());
-            let home = Home::new();
+            let home = TestHome::new();
             home.put(&file, text.as_bytes(), 0o644);
             if !home.set_up(client, &fixtures::open()).unwrap_or(false) {
                 continue;
@@ -362,11 +362,11 @@ fn later_edits_stay() {
                     texts::assert_same(kind, &after, &wanted, &what);
                     kept += 1;
                 }
-                // Lines that cannot be told apart: everything stays, and the backup is named.
+                // Lines that overlap: everything stays, and the backup is named.
                 Err(SetupError::Overlap { backup, .. }) => {
                     assert_eq!(fs::read_to_string(backup.unwrap()).unwrap(), text, "{what}");
                     home.assert_is(&before, &what);
-                    assert!(!matches!(kind, Kind::Json | Kind::Toml), "{what}");
+                    assert!(!matches!(kind, TextFormat::Json | TextFormat::Toml), "{what}");
                 }
                 Err(error) => panic!("{what}: {error}"),
             }
@@ -377,14 +377,14 @@ fn later_edits_stay() {
 
 /// A second setup for another gateway takes the place of the first.
 #[test]
-fn another_address_replaces_the_first() {
+fn second_address_replaces_the_first() {
     for client in CLIENTS {
-        let home = Home::new();
+        let home = TestHome::new();
         let before = home.tree();
         let second = super::Wiring { url: "http://127.0.0.1:9".to_owned(), ..fixtures::open() };
         home.set_up(client, &fixtures::open()).unwrap();
         home.set_up(client, &second).unwrap();
-        let only = Home::new();
+        let only = TestHome::new();
         only.set_up(client, &second).unwrap();
         assert_eq!(home.tree(), only.tree(), "{}", client.name);
         home.undo(client);
@@ -394,9 +394,9 @@ fn another_address_replaces_the_first() {
 
 /// A file in the folder's place, or a folder in the file's.
 #[test]
-fn what_stands_in_the_way_is_told() {
+fn conflicting_values_are_refused() {
     for (client, file) in pairs() {
-        let home = Home::new();
+        let home = TestHome::new();
         fs::create_dir_all(home.path().join(&file)).unwrap();
         let before = home.tree();
         assert!(home.set_up(client, &fixtures::open()).is_err(), "{}", client.name);
@@ -404,7 +404,7 @@ fn what_stands_in_the_way_is_told() {
         let Some(folder) = file.parent().filter(|folder| *folder != Path::new("")) else {
             continue;
         };
-        let home = Home::new();
+        let home = TestHome::new();
         home.put(folder, b"no folder", 0o644);
         let before = home.tree();
         assert!(home.set_up(client, &fixtures::open()).is_err(), "{}", client.name);
@@ -415,10 +415,10 @@ fn what_stands_in_the_way_is_told() {
 /// New files that hold a key are for their owner alone, and old ones become so.
 #[cfg(unix)]
 #[test]
-fn keys_are_for_their_owner() {
+fn files_with_keys_are_private() {
     for (client, file) in pairs() {
         for there in [false, true] {
-            let home = Home::new();
+            let home = TestHome::new();
             if there {
                 let text = fitting(client, &file);
                 home.put(&file, text.as_bytes(), 0o664);

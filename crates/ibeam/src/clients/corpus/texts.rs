@@ -4,17 +4,17 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::clients::edit::{json, toml, yaml};
+use crate::clients::edit::{SettingsDocument as _, json, toml, yaml};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TextFormat {
     Json,
     Toml,
     Yaml,
     Other,
 }
 
-impl Kind {
+impl TextFormat {
     pub(super) fn of(path: &Path) -> Self {
         match path.extension().and_then(|end| end.to_str()) {
             Some("json" | "jsonc") => Self::Json,
@@ -25,16 +25,16 @@ impl Kind {
     }
 }
 
-pub(super) struct Text {
+pub(super) struct SampleText {
     pub(super) name: &'static str,
     pub(super) text: String,
 }
 
 /// Well-formed ones.
-pub(super) fn good(kind: Kind) -> Vec<Text> {
-    let text = |name: &'static str, text: &str| Text { name, text: text.to_owned() };
+pub(super) fn good(kind: TextFormat) -> Vec<SampleText> {
+    let text = |name: &'static str, text: &str| SampleText { name, text: text.to_owned() };
     match kind {
-        Kind::Json => vec![
+        TextFormat::Json => vec![
             text("small", "{\n  \"theme\": \"dark\"\n}\n"),
             text("empty", ""),
             text("blank", " \n\n"),
@@ -58,10 +58,10 @@ pub(super) fn good(kind: Kind) -> Vec<Text> {
                 "other providers",
                 "{\n  \"env\": { \"EDITOR\": \"vi\" }, // mine\n  \"provider\": { \"other\": { \"options\": {} } },\n  \"providers\": { \"other\": { \"models\": [] } },\n  \"language_models\": { \"ollama\": {} },\n  \"mcpServers\": {}\n}\n",
             ),
-            Text { name: "deep", text: deep("{\"a\":", "{}", "}", 60) },
-            Text { name: "huge", text: huge() },
+            SampleText { name: "deep", text: deep("{\"a\":", "{}", "}", 60) },
+            SampleText { name: "huge", text: huge() },
         ],
-        Kind::Toml => vec![
+        TextFormat::Toml => vec![
             text("small", "theme = \"dark\"\n"),
             text("empty", ""),
             text("blank", " \n\n"),
@@ -83,12 +83,12 @@ pub(super) fn good(kind: Kind) -> Vec<Text> {
                 "model_provider = \"mine\" # why\nmodel = \"m\"\n\n[model_providers.mine]\nname = \"Mine\"\n\n[projects.\"/x\"]\ntrust_level = \"trusted\"\n",
             ),
             text("inline", "model_providers = { other = { name = \"x\" } } # inline\n"),
-            Text {
+            SampleText {
                 name: "huge",
                 text: (0..800).map(|n| format!("k{n} = \"v{n}\" # {n}\n")).collect(),
             },
         ],
-        Kind::Yaml => vec![
+        TextFormat::Yaml => vec![
             text("small", "theme: dark\n"),
             text("empty", ""),
             text("blank", " \n\n"),
@@ -114,9 +114,12 @@ pub(super) fn good(kind: Kind) -> Vec<Text> {
             ),
             text("a list", "# mine\n- model_id: mine\n  model_name: x\n"),
             text("a document start", "---\ntheme: dark\n"),
-            Text { name: "huge", text: (0..800).map(|n| format!("k{n}: v{n} # {n}\n")).collect() },
+            SampleText {
+                name: "huge",
+                text: (0..800).map(|n| format!("k{n}: v{n} # {n}\n")).collect(),
+            },
         ],
-        Kind::Other => vec![
+        TextFormat::Other => vec![
             text("small", "export OTHER=1\n"),
             text("empty", ""),
             text("no line end", "# mine\nexport OTHER=1"),
@@ -128,10 +131,10 @@ pub(super) fn good(kind: Kind) -> Vec<Text> {
     }
 }
 
-/// What no client can read, and nobody may mend but who broke it.
-pub(super) fn bad(kind: Kind) -> Vec<(&'static str, Vec<u8>)> {
+/// Texts that no client can read, and that only the user may fix.
+pub(super) fn bad(kind: TextFormat) -> Vec<(&'static str, Vec<u8>)> {
     let texts: Vec<(&'static str, String)> = match kind {
-        Kind::Json => [
+        TextFormat::Json => [
             ("not closed", "{\n  \"theme\": \"dark\"\n"),
             ("a comma is missing", "{\n  \"a\": 1\n  \"b\": 2\n}\n"),
             ("two values", "{} {}"),
@@ -151,7 +154,7 @@ pub(super) fn bad(kind: Kind) -> Vec<(&'static str, Vec<u8>)> {
         .into_iter()
         .chain([("too deep", deep("{\"a\":", "{}", "}", 5000))])
         .collect(),
-        Kind::Toml => [
+        TextFormat::Toml => [
             ("no value", "a = \n"),
             ("a key twice", "a = 1\na = 2\n"),
             ("a table twice", "[a]\n[a]\n"),
@@ -161,7 +164,7 @@ pub(super) fn bad(kind: Kind) -> Vec<(&'static str, Vec<u8>)> {
         ]
         .map(|(name, text)| (name, text.to_owned()))
         .to_vec(),
-        Kind::Yaml => [
+        TextFormat::Yaml => [
             ("two colons", "a: b: c\n"),
             ("not closed", "a: [1, 2\n"),
             ("an open text", "a: 'b\n"),
@@ -171,7 +174,7 @@ pub(super) fn bad(kind: Kind) -> Vec<(&'static str, Vec<u8>)> {
         ]
         .map(|(name, text)| (name, text.to_owned()))
         .to_vec(),
-        Kind::Other => Vec::new(),
+        TextFormat::Other => Vec::new(),
     };
     let mut bad: Vec<_> = texts.into_iter().map(|(name, text)| (name, text.into_bytes())).collect();
     bad.push(("not UTF-8", b"{\"a\": \"\xff\xfe\"}".to_vec()));
@@ -182,19 +185,19 @@ pub(super) fn bad(kind: Kind) -> Vec<(&'static str, Vec<u8>)> {
 
 /// The text with a setting more, as a user would add it by hand; `None` where that cannot
 /// be said.
-pub(super) fn edited(kind: Kind, text: &str) -> Option<String> {
+pub(super) fn edited(kind: TextFormat, text: &str) -> Option<String> {
     match kind {
-        Kind::Json => {
+        TextFormat::Json => {
             let mut document = json::JsonDocument::parse(text).unwrap();
             document.set(&["later"], &json!({ "mine": [1, "two"] })).unwrap();
             Some(document.to_string())
         }
-        Kind::Toml => {
+        TextFormat::Toml => {
             let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
             Some(format!("{text}{end}\n[later]\nmine = [1, \"two\"]\n"))
         }
         // A list at the top has no settings.
-        Kind::Yaml => match yaml::YamlDocument::parse(text).unwrap().get(&[]) {
+        TextFormat::Yaml => match yaml::YamlDocument::parse(text).unwrap().get(&[]) {
             Some(Value::Array(_)) => None,
             _ => Some(
                 format!("# later\nlater: 1\n{text}")
@@ -202,17 +205,23 @@ pub(super) fn edited(kind: Kind, text: &str) -> Option<String> {
             )
             .filter(|text| yaml::YamlDocument::parse(text).is_ok()),
         },
-        Kind::Other => Some(format!("# later\n{text}")),
+        TextFormat::Other => Some(format!("# later\n{text}")),
     }
 }
 
 /// Both mean the same; where nothing can be said of that, they are the same.
-pub(super) fn assert_same(kind: Kind, is: &str, wanted: &str, what: &str) {
+pub(super) fn assert_same(kind: TextFormat, is: &str, wanted: &str, what: &str) {
     let values = match kind {
-        Kind::Json => [is, wanted].map(|text| json::JsonDocument::parse(text).unwrap().get(&[])),
-        Kind::Toml => [is, wanted].map(|text| toml::TomlDocument::parse(text).unwrap().get(&[])),
-        Kind::Yaml => [is, wanted].map(|text| yaml::YamlDocument::parse(text).unwrap().get(&[])),
-        Kind::Other => [is, wanted].map(|text| Some(Value::from(text))),
+        TextFormat::Json => {
+            [is, wanted].map(|text| json::JsonDocument::parse(text).unwrap().get(&[]))
+        }
+        TextFormat::Toml => {
+            [is, wanted].map(|text| toml::TomlDocument::parse(text).unwrap().get(&[]))
+        }
+        TextFormat::Yaml => {
+            [is, wanted].map(|text| yaml::YamlDocument::parse(text).unwrap().get(&[]))
+        }
+        TextFormat::Other => [is, wanted].map(|text| Some(Value::from(text))),
     };
     let [is, wanted] = values;
     assert_eq!(is, wanted, "{what}");

@@ -12,7 +12,7 @@ use jsonc_parser::{
 };
 use serde_json::{Map, Value};
 
-use super::EditRefused;
+use super::{EditRefused, KeyRemoval, ListDocument, SettingsDocument, split_mark};
 
 /// What clients read: the rest of what the parser knows is JSON5.
 const OPTIONS: ParseOptions = ParseOptions {
@@ -28,15 +28,13 @@ const OPTIONS: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-/// Some editors begin a file with it. The parser would drop it.
-const MARK: &str = "\u{feff}";
-
 /// More than anyone nests by hand; the parser calls itself.
 const MAX_DEPTH: usize = 128;
 
 /// A text whose value is an object, or nothing yet.
 pub(crate) struct JsonDocument {
-    marked: bool,
+    /// The parser would drop it.
+    mark: &'static str,
     root: CstRootNode,
 }
 
@@ -48,19 +46,13 @@ impl fmt::Debug for JsonDocument {
 
 impl fmt::Display for JsonDocument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mark = if self.marked { MARK } else { "" };
-        write!(f, "{mark}{}", self.root)
+        write!(f, "{}{}", self.mark, self.root)
     }
 }
 
-impl JsonDocument {
-    /// # Errors
-    /// The text is not well-formed, or its value is not an object.
-    pub(crate) fn parse(text: &str) -> Result<Self, EditRefused> {
-        let (marked, text) = match text.strip_prefix(MARK) {
-            Some(rest) => (true, rest),
-            None => (false, text),
-        };
+impl SettingsDocument for JsonDocument {
+    fn parse(text: &str) -> Result<Self, EditRefused> {
+        let (mark, text) = split_mark(text);
         if jsonc::depth(text) > MAX_DEPTH {
             return Err(EditRefused::new("it is nested too deeply"));
         }
@@ -69,31 +61,10 @@ impl JsonDocument {
             None | Some(CstNode::Container(CstContainerNode::Object(_))) => {}
             Some(_) => return Err(EditRefused::new("its value is not an object")),
         }
-        Ok(Self { marked, root })
+        Ok(Self { mark, root })
     }
 
-    /// For a client that reads plain JSON, and refuses a file with anything else in it as a
-    /// whole: to write into such a file would be of no use.
-    ///
-    /// # Errors
-    /// As with [`Self::parse`], or there is a comment, or a comma at an end.
-    pub(crate) fn parse_strict(text: &str) -> Result<Self, EditRefused> {
-        let document = Self::parse(text)?;
-        let plain = text.strip_prefix(MARK).unwrap_or(text);
-        if plain.trim().is_empty() {
-            return Ok(document);
-        }
-        match serde_json::from_str::<serde::de::IgnoredAny>(plain) {
-            Ok(_) => Ok(document),
-            Err(error) => Err(EditRefused::at(
-                error.line(),
-                "its client reads plain JSON: comments and trailing commas are not allowed",
-            )),
-        }
-    }
-
-    /// The value at a path.
-    pub(crate) fn get(&self, path: &[&str]) -> Option<Value> {
+    fn get(&self, path: &[&str]) -> Option<Value> {
         let mut object = self.root.object_value()?;
         let Some((last, way)) = path.split_last() else { return value(&object.into()) };
         for key in way {
@@ -102,11 +73,7 @@ impl JsonDocument {
         object.get(last)?.value().as_ref().and_then(value)
     }
 
-    /// Puts a value at a path, with the objects that lead there.
-    ///
-    /// # Errors
-    /// Something else stands in the way, or a key of the path is there twice.
-    pub(crate) fn set(&mut self, path: &[&str], wanted: &Value) -> Result<(), EditRefused> {
+    fn set(&mut self, path: &[&str], wanted: &Value) -> Result<(), EditRefused> {
         let Some((last, way)) = path.split_last() else { return Ok(()) };
         if self.get(path).as_ref() == Some(wanted) {
             return self.refuse_twice(path);
@@ -120,12 +87,10 @@ impl JsonDocument {
         }
         Ok(())
     }
+}
 
-    /// Puts a value at the end of the array at a path, unless the array has it.
-    ///
-    /// # Errors
-    /// Something else stands in the way.
-    pub(crate) fn push_unique(&mut self, path: &[&str], wanted: &Value) -> Result<(), EditRefused> {
+impl ListDocument for JsonDocument {
+    fn push_unique(&mut self, path: &[&str], wanted: &Value) -> Result<(), EditRefused> {
         let Some((last, way)) = path.split_last() else { return Ok(()) };
         let object = self.object(way, path)?;
         let array = object
@@ -136,9 +101,10 @@ impl JsonDocument {
         }
         Ok(())
     }
+}
 
-    /// Takes what is at a path out. Nothing there: nothing happens.
-    pub(crate) fn remove(&mut self, path: &[&str]) {
+impl KeyRemoval for JsonDocument {
+    fn remove(&mut self, path: &[&str]) {
         let Some((last, way)) = path.split_last() else { return };
         let Some(mut object) = self.root.object_value() else { return };
         for key in way {
@@ -147,6 +113,28 @@ impl JsonDocument {
         }
         if let Some(there) = object.get(last) {
             there.remove();
+        }
+    }
+}
+
+impl JsonDocument {
+    /// For a client that reads plain JSON, and refuses a file with anything else in it as a
+    /// whole: such a file must not be written.
+    ///
+    /// # Errors
+    /// As with [`Self::parse`], or there is a comment, or a comma at an end.
+    pub(crate) fn parse_strict(text: &str) -> Result<Self, EditRefused> {
+        let document = Self::parse(text)?;
+        let (_, plain) = split_mark(text);
+        if plain.trim().is_empty() {
+            return Ok(document);
+        }
+        match serde_json::from_str::<serde::de::IgnoredAny>(plain) {
+            Ok(_) => Ok(document),
+            Err(error) => Err(EditRefused::at(
+                error.line(),
+                "its client reads plain JSON: comments and trailing commas are not allowed",
+            )),
         }
     }
 

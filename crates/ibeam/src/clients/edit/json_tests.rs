@@ -14,7 +14,7 @@ fn set(text: &str, path: &[&str], value: &Value) -> String {
 }
 
 #[test]
-fn comments_order_and_layout_stay() {
+fn comments_order_and_layout_are_kept() {
     let text = "// mine\n{\n\t\"b\": 1, // one\n\t/* two */ \"a\": [1, 2,],\n}\n";
     let after = set(text, &["env", "URL"], &json!("http://x"));
     let wanted = "// mine\n{\n\t\"b\": 1, // one\n\t/* two */ \"a\": [1, 2,],\n\t\"env\": {\n\t\t\"URL\": \"http://x\"\n\t},\n}\n";
@@ -22,20 +22,20 @@ fn comments_order_and_layout_stay() {
 }
 
 #[test]
-fn lines_end_as_those_around_them() {
+fn line_endings_are_kept() {
     let after = set("{\r\n  \"a\": 1\r\n}\r\n", &["b", "c"], &json!(true));
     assert_eq!(after, "{\r\n  \"a\": 1,\r\n  \"b\": {\r\n    \"c\": true\r\n  }\r\n}\r\n");
 }
 
 #[test]
-fn a_mark_at_the_beginning_stays() {
+fn byte_order_mark_is_kept() {
     let after = set("\u{feff}{}", &["a"], &json!(1));
     assert!(after.starts_with("\u{feff}{"), "{after:?}");
     assert_eq!(after.matches('\u{feff}').count(), 1);
 }
 
 #[test]
-fn an_empty_text_becomes_an_object() {
+fn empty_text_becomes_an_object() {
     for text in ["", "  \n", "// nothing yet\n"] {
         let after = set(text, &["a"], &json!({ "b": [1] }));
         assert!(after.contains(text.trim()), "{after:?}");
@@ -43,7 +43,7 @@ fn an_empty_text_becomes_an_object() {
 }
 
 #[test]
-fn a_value_is_replaced_where_it_is() {
+fn value_is_replaced_in_place() {
     let after = set("{ \"model\": \"old\", \"x\": 1 } // end", &["model"], &json!("new"));
     assert_eq!(after, "{ \"model\": \"new\", \"x\": 1 } // end");
 }
@@ -60,7 +60,7 @@ fn items_are_pushed_once() {
 }
 
 #[test]
-fn what_was_set_can_be_removed() {
+fn set_value_can_be_removed() {
     let mut document =
         JsonDocument::parse("{\n  \"a\": 1, // one\n  \"b\": {\n    \"c\": 2\n  }\n}").unwrap();
     document.remove(&["b", "c"]);
@@ -72,7 +72,7 @@ fn what_was_set_can_be_removed() {
 }
 
 #[test]
-fn what_stands_in_the_way_is_told() {
+fn conflicting_values_are_refused() {
     let mut document = JsonDocument::parse("{\"env\": [1]}").unwrap();
     let refused = document.set(&["env", "A"], &json!(1)).unwrap_err();
     assert_eq!(refused.why, "`env` is not an object");
@@ -82,7 +82,7 @@ fn what_stands_in_the_way_is_told() {
 }
 
 #[test]
-fn what_is_malformed_is_refused_with_its_line() {
+fn malformed_text_is_refused_with_its_line() {
     let line = |text: &str| JsonDocument::parse(text).unwrap_err().line;
     assert_eq!(line("{\n  \"a\": 1\n  \"b\": 2\n}"), Some(2));
     assert_eq!(line("{\n  \"a\": tru\n}"), Some(2));
@@ -99,7 +99,7 @@ fn what_is_malformed_is_refused_with_its_line() {
 
 /// Some clients drop the whole file for a comment.
 #[test]
-fn plain_json_is_told_from_the_rest() {
+fn comments_and_trailing_commas_are_detected() {
     for text in ["", "{}", "{\n \"a\": [1, \"// no comment, ]\"]\n}\n", "\u{feff}{\"a\": 1}"] {
         assert_eq!(JsonDocument::parse_strict(text).unwrap().to_string(), text);
     }

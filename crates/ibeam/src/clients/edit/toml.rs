@@ -5,14 +5,11 @@ use std::fmt;
 use serde_json::{Map, Value};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value as Toml};
 
-use super::EditRefused;
-
-/// Some editors begin a file with it.
-const MARK: &str = "\u{feff}";
+use super::{EditRefused, KeyRemoval, SettingsDocument, split_mark};
 
 #[derive(Debug)]
 pub(crate) struct TomlDocument {
-    marked: bool,
+    mark: &'static str,
     /// The editor ends lines as Unix does.
     carriage: bool,
     root: DocumentMut,
@@ -20,9 +17,7 @@ pub(crate) struct TomlDocument {
 
 impl fmt::Display for TomlDocument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.marked {
-            f.write_str(MARK)?;
-        }
+        f.write_str(self.mark)?;
         let text = self.root.to_string();
         if self.carriage { f.write_str(&carriage(&text)) } else { f.write_str(&text) }
     }
@@ -43,14 +38,9 @@ fn carriage(text: &str) -> String {
     out
 }
 
-impl TomlDocument {
-    /// # Errors
-    /// The text is not well-formed.
-    pub(crate) fn parse(text: &str) -> Result<Self, EditRefused> {
-        let (marked, text) = match text.strip_prefix(MARK) {
-            Some(rest) => (true, rest),
-            None => (false, text),
-        };
+impl SettingsDocument for TomlDocument {
+    fn parse(text: &str) -> Result<Self, EditRefused> {
+        let (mark, text) = split_mark(text);
         let root = text.parse::<DocumentMut>().map_err(|error| {
             let why = error.message().replace('\n', "; ");
             match error.span().and_then(|span| text.get(..span.start)) {
@@ -61,11 +51,10 @@ impl TomlDocument {
         // Only where every line does: what is written must not change another line's end.
         let lines = text.matches('\n').count();
         let carriage = lines > 0 && text.matches("\r\n").count() == lines;
-        Ok(Self { marked, carriage, root })
+        Ok(Self { mark, carriage, root })
     }
 
-    /// The value at a path.
-    pub(crate) fn get(&self, path: &[&str]) -> Option<Value> {
+    fn get(&self, path: &[&str]) -> Option<Value> {
         let mut item: &Item = self.root.as_item();
         for key in path {
             item = item.as_table_like()?.get(key)?;
@@ -73,11 +62,8 @@ impl TomlDocument {
         of_item(item)
     }
 
-    /// Puts a value at a path. A new object becomes a table with a header of its own.
-    ///
-    /// # Errors
-    /// Something that is not a table is on the path.
-    pub(crate) fn set(&mut self, path: &[&str], wanted: &Value) -> Result<(), EditRefused> {
+    /// A new object becomes a table with a header of its own.
+    fn set(&mut self, path: &[&str], wanted: &Value) -> Result<(), EditRefused> {
         let Some((last, way)) = path.split_last() else { return Ok(()) };
         if self.get(path).as_ref() == Some(wanted) {
             return Ok(());
@@ -100,9 +86,10 @@ impl TomlDocument {
         }
         Ok(())
     }
+}
 
-    /// Takes what is at a path out. Nothing there: nothing happens.
-    pub(crate) fn remove(&mut self, path: &[&str]) {
+impl KeyRemoval for TomlDocument {
+    fn remove(&mut self, path: &[&str]) {
         let Some((last, way)) = path.split_last() else { return };
         let mut table: &mut dyn TableLike = self.root.as_table_mut();
         for key in way {

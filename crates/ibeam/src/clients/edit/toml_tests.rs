@@ -14,7 +14,7 @@ fn set(text: &str, path: &[&str], value: &Value) -> String {
 }
 
 #[test]
-fn comments_order_and_layout_stay() {
+fn comments_order_and_layout_are_kept() {
     let text = "# mine\nmodel = \"o3\"   # why\n\n[a.b] # here\nx=[1,\n 2]\n";
     let after = set(text, &["model"], &json!("gpt"));
     assert_eq!(after, text.replace("\"o3\"", "\"gpt\""));
@@ -25,24 +25,24 @@ fn comments_order_and_layout_stay() {
 }
 
 #[test]
-fn lines_end_as_those_around_them() {
+fn line_endings_are_kept() {
     let after = set("a = 1\r\n[b]\r\nc = 2\r\n", &["d", "e"], &json!({ "f": 1 }));
     assert_eq!(after, "a = 1\r\n[b]\r\nc = 2\r\n\r\n[d.e]\r\nf = 1\r\n");
 }
 
 #[test]
-fn a_mark_at_the_beginning_stays() {
+fn byte_order_mark_is_kept() {
     assert_eq!(set("\u{feff}a = 1\n", &["b"], &json!(2)), "\u{feff}a = 1\nb = 2\n");
 }
 
 #[test]
-fn inline_tables_stay_inline() {
+fn inline_tables_are_kept() {
     let after = set("p = { a = 1 }\n", &["p", "b"], &json!({ "c": 2 }));
     assert_eq!(after, "p = { a = 1 , b = { c = 2 } }\n");
 }
 
 #[test]
-fn what_was_set_can_be_removed() {
+fn set_value_can_be_removed() {
     let mut document = TomlDocument::parse("a = 1 # one\n[b]\nc = 2\n").unwrap();
     document.remove(&["b", "c"]);
     assert_eq!(document.get(&["b"]), Some(json!({})));
@@ -52,7 +52,7 @@ fn what_was_set_can_be_removed() {
 }
 
 #[test]
-fn what_is_malformed_or_in_the_way_is_told() {
+fn malformed_or_conflicting_text_is_refused() {
     let refused = TomlDocument::parse("a = 1\nb = \n").unwrap_err();
     assert_eq!(refused.line, Some(2));
     for text in ["[a", "a = 1\na = 2\n", "a = \"b\n", "[a]\n[a]\n", "{}"] {
@@ -63,7 +63,7 @@ fn what_is_malformed_or_in_the_way_is_told() {
 }
 
 #[test]
-fn a_literal_is_one_line() {
+fn literal_is_one_line() {
     let value = json!({ "name": "a \"b\"", "n": 1, "list": [true, 1.5] });
     let text = literal(&value);
     assert!(!text.contains('\n'));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{SetupError, text};
 use ibeam_server::files::private;
 
-/// More of one file than anybody looks for. The last is then replaced.
+/// How many versions of one file are kept. The last is then replaced.
 const MOST: usize = 20;
 
 /// Puts a text down under the name of its file, with a number where that is taken. Says

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::record::SetupEntry;
-use crate::clients::edit::{EditRefused, json, toml, yaml};
+use crate::clients::edit::{EditRefused, KeyRemoval, SettingsDocument as _, json, toml, yaml};
 
 /// A file after an undo.
 #[derive(Debug, PartialEq)]
@@ -39,7 +39,7 @@ pub(crate) enum Later {
     Stays(String, Option<Value>),
 }
 
-/// `None`: what was written and what came later cannot be told apart.
+/// `None`: what was written and what came later overlap.
 pub(super) fn undone(entry: &SetupEntry, now: Option<&str>) -> Option<RestoredText> {
     let SetupEntry { path, before, after, replaced, .. } = entry;
     let (before, after) = (before.as_deref(), after.as_deref());
@@ -48,7 +48,7 @@ pub(super) fn undone(entry: &SetupEntry, now: Option<&str>) -> Option<RestoredTe
     if now == before || now == after || (replaced.is_some() && now == replaced.as_deref()) {
         return Some(same(before));
     }
-    // Somebody deleted it, and meant it.
+    // The user deleted it.
     let Some(now) = now else {
         let fate = if before.is_some() { Fate::Deleted } else { Fate::Same };
         return Some(RestoredText { text: None, fate });
@@ -71,7 +71,7 @@ pub(super) fn undone(entry: &SetupEntry, now: Option<&str>) -> Option<RestoredTe
 }
 
 /// What became of each setting that the setup wrote.
-fn later<D: SettingsTree>(before: &str, after: &str, now: &str, left: &str) -> Option<Vec<Later>> {
+fn later<D: KeyRemoval>(before: &str, after: &str, now: &str, left: &str) -> Option<Vec<Later>> {
     let root = |text: &str| Some(D::parse(text).ok()?.get(&[]).unwrap_or(Value::Null));
     let mut found = Vec::new();
     let values = [root(before)?, root(now)?, root(left)?];
@@ -117,7 +117,7 @@ fn texts(path: &Path, before: &str, after: &str, now: &str) -> Option<String> {
         MergeFormat::Yaml | MergeFormat::Other => None,
     };
     match diffy::merge(after, before, now) {
-        // Lines may fit and yet make no sense together.
+        // Lines may fit and yet be invalid together.
         Ok(text) if is_right(path, &text, meant.as_deref()) => Some(text),
         _ => meant,
     }
@@ -128,14 +128,14 @@ fn is_right(path: &Path, text: &str, meant: Option<&str>) -> bool {
     match (MergeFormat::of(path), meant) {
         (MergeFormat::Json, Some(meant)) => same::<json::JsonDocument>(text, meant),
         (MergeFormat::Toml, Some(meant)) => same::<toml::TomlDocument>(text, meant),
-        // Somebody broke it since, and may not mend it by this.
+        // It was malformed before the undo, too.
         (MergeFormat::Json | MergeFormat::Toml, None) => true,
         (MergeFormat::Yaml, _) => yaml::YamlDocument::parse(text).is_ok(),
         (MergeFormat::Other, _) => true,
     }
 }
 
-fn same<D: SettingsTree>(a: &str, b: &str) -> bool {
+fn same<D: KeyRemoval>(a: &str, b: &str) -> bool {
     match (D::parse(a), D::parse(b)) {
         (Ok(a), Ok(b)) => a.get(&[]) == b.get(&[]),
         _ => false,
@@ -147,12 +147,8 @@ fn is_empty(path: &Path, text: &str) -> bool {
         |value: Option<Value>| value.is_none_or(|v| v.as_object().is_some_and(Map::is_empty));
     text.trim().is_empty()
         || match MergeFormat::of(path) {
-            MergeFormat::Json => {
-                json::JsonDocument::parse(text).is_ok_and(|d| empty(SettingsTree::get(&d, &[])))
-            }
-            MergeFormat::Toml => {
-                toml::TomlDocument::parse(text).is_ok_and(|d| empty(SettingsTree::get(&d, &[])))
-            }
+            MergeFormat::Json => json::JsonDocument::parse(text).is_ok_and(|d| empty(d.get(&[]))),
+            MergeFormat::Toml => toml::TomlDocument::parse(text).is_ok_and(|d| empty(d.get(&[]))),
             MergeFormat::Yaml | MergeFormat::Other => false,
         }
 }
@@ -176,39 +172,9 @@ impl MergeFormat {
     }
 }
 
-/// A text that can be changed key by key.
-trait SettingsTree: Sized + ToString {
-    fn parse(text: &str) -> Result<Self, EditRefused>;
-    fn get(&self, path: &[&str]) -> Option<Value>;
-    fn set(&mut self, path: &[&str], value: &Value) -> Result<(), EditRefused>;
-    fn remove(&mut self, path: &[&str]);
-}
-
-macro_rules! tree {
-    ($document:ty) => {
-        impl SettingsTree for $document {
-            fn parse(text: &str) -> Result<Self, EditRefused> {
-                <$document>::parse(text)
-            }
-            fn get(&self, path: &[&str]) -> Option<Value> {
-                <$document>::get(self, path)
-            }
-            fn set(&mut self, path: &[&str], value: &Value) -> Result<(), EditRefused> {
-                <$document>::set(self, path, value)
-            }
-            fn remove(&mut self, path: &[&str]) {
-                <$document>::remove(self, path);
-            }
-        }
-    };
-}
-
-tree!(json::JsonDocument);
-tree!(toml::TomlDocument);
-
 /// Every key that the setup wrote and that still is as it wrote it goes back to what it
-/// was. The others are somebody else's by now.
-fn by_meaning<D: SettingsTree>(before: &str, after: &str, now: &str) -> Option<String> {
+/// was. The others were changed since, and stay.
+fn by_meaning<D: KeyRemoval>(before: &str, after: &str, now: &str) -> Option<String> {
     let root = |text: &str| Some(D::parse(text).ok()?.get(&[]).unwrap_or(Value::Null));
     let (before, after) = (root(before)?, root(after)?);
     let mut document = D::parse(now).ok()?;
@@ -216,7 +182,7 @@ fn by_meaning<D: SettingsTree>(before: &str, after: &str, now: &str) -> Option<S
     Some(document.to_string())
 }
 
-fn take_out<D: SettingsTree>(
+fn take_out<D: KeyRemoval>(
     document: &mut D,
     path: &mut Vec<String>,
     before: &Value,
@@ -265,8 +231,8 @@ fn take_out<D: SettingsTree>(
     Ok(())
 }
 
-/// An entry that the setup made, and to which nobody added anything, goes as a whole: half of
-/// one is nothing that a client could read. Some renew a date in each.
+/// An entry that the setup made and that has no keys besides its own goes as a whole: a client could
+/// not read a part of it. Some clients renew a date in each.
 fn adds_nothing(is: &Map<String, Value>, wrote: &Value) -> bool {
     wrote.as_object().is_some_and(|wrote| is.keys().all(|key| wrote.contains_key(key)))
 }

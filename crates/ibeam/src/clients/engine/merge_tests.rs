@@ -28,7 +28,7 @@ fn fate(entry: &SetupEntry, now: Option<&str>) -> Fate {
 }
 
 #[test]
-fn what_became_of_each_setting_is_known() {
+fn fate_of_each_setting_is_reported() {
     let before = "model = \"o3\"\nx = 1\n";
     let after = "model = \"gpt\"\nx = 1\nmodel_provider = \"ibeam\"\n\n[model_providers.ibeam]\nname = \"ibeam\"\nbase_url = \"u\"\n";
     let ours = entry("config.toml", Some(before), after);
@@ -51,7 +51,7 @@ fn what_became_of_each_setting_is_known() {
 }
 
 #[test]
-fn lines_apart_keep_every_byte() {
+fn separate_lines_keep_every_byte() {
     let before = "{\n  \"a\": 1, // one\n  \"b\": 2,\n  \"c\": 3\n}\n";
     let after = "{\n  \"a\": 1, // one\n  \"b\": 2,\n  \"c\": 3,\n  \"ours\": 4\n}\n";
     let now = after.replace("\"a\": 1, // one", "\"a\": 10, // ten");
@@ -59,9 +59,9 @@ fn lines_apart_keep_every_byte() {
     assert_eq!(undone(&entry("x.json", Some(before), after), Some(&now)), Some(Some(wanted)));
 }
 
-/// As Codex does when it is told to trust a folder.
+/// As Codex does when the user trusts a folder.
 #[test]
-fn a_table_behind_ours_stays() {
+fn following_table_is_kept() {
     let before = "model = \"m\"\n";
     let after =
         "model = \"m\"\nmodel_provider = \"ibeam\"\n\n[model_providers.ibeam]\nname = \"ibeam\"\n";
@@ -71,7 +71,7 @@ fn a_table_behind_ours_stays() {
 }
 
 #[test]
-fn what_the_user_made_of_ours_is_theirs() {
+fn edited_settings_belong_to_the_user() {
     let after = r#"{"env": {"URL": "ours", "KEY": "k"}, "list": ["a", "ours"]}"#;
     let before = r#"{"list": ["a"]}"#;
     let now = r#"{"env": {"URL": "mine", "KEY": "k", "X": "1"}, "list": ["ours", "b", "a"]}"#;
@@ -82,7 +82,7 @@ fn what_the_user_made_of_ours_is_theirs() {
 
 /// As Cline does at every start.
 #[test]
-fn an_entry_of_ours_goes_whole() {
+fn own_entry_is_removed_as_a_whole() {
     let before = r#"{"providers": {"mine": {"updatedAt": 1}}}"#;
     let after =
         r#"{"providers": {"mine": {"updatedAt": 1}, "ours": {"url": "x", "updatedAt": 1}}}"#;
@@ -93,13 +93,13 @@ fn an_entry_of_ours_goes_whole() {
 }
 
 #[test]
-fn a_file_of_ours_goes_unless_it_is_somebody_elses_now() {
+fn own_file_is_removed_unless_it_was_extended() {
     let after = "{\n  \"env\": {\n    \"A\": \"1\"\n  }\n}\n";
     let made = entry("x.json", None, after);
     assert_eq!(undone(&made, Some(after)), Some(None));
     // It was deleted.
     assert_eq!(undone(&made, None), Some(None));
-    // The client wrote it anew, in its own layout.
+    // The client wrote it again, in its own layout.
     assert_eq!(undone(&made, Some("{\"env\":{\"A\":\"1\"}}")), Some(None));
     let now = "{\"env\":{\"A\":\"1\"},\"theme\":\"dark\"}";
     let left = undone(&made, Some(now)).unwrap().unwrap();
@@ -107,17 +107,17 @@ fn a_file_of_ours_goes_unless_it_is_somebody_elses_now() {
 }
 
 #[test]
-fn what_cannot_be_told_apart_is_left() {
+fn overlapping_changes_are_left() {
     let ours = entry("x.yaml", Some("a: 1\n"), "a: 1\nb: 2\n");
     assert_eq!(undone(&ours, Some("a: 1\nb: 3\n")), None);
-    // Broken by somebody since: no text is right.
+    // Malformed since: no text is right.
     let ours = entry("x.json", Some("{}\n"), "{\n  \"a\": 1\n}\n");
     assert_eq!(undone(&ours, Some("{\n  \"a\": 1,,\n}\n")), None);
 }
 
 /// What an interrupted second setup was to replace counts as ours.
 #[test]
-fn the_text_of_an_earlier_setup_is_ours() {
+fn text_of_an_earlier_setup_is_removed() {
     let mut ours = entry("x.json", Some("{}"), "{\"a\": 2}");
     ours.replaced = Some("{\"a\": 1}".to_owned());
     assert_eq!(undone(&ours, Some("{\"a\": 1}")), Some(Some("{}".to_owned())));
@@ -209,7 +209,7 @@ fn ours() -> impl Strategy<Value = Vec<(Vec<String>, Value)>> {
     prop::collection::vec((path, leaf()), 1..4)
 }
 
-fn write<D: SettingsTree>(text: &str, changes: &[(Vec<String>, Value)]) -> Option<String> {
+fn write<D: KeyRemoval>(text: &str, changes: &[(Vec<String>, Value)]) -> Option<String> {
     let mut document = D::parse(text).unwrap();
     for (path, value) in changes {
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
@@ -219,19 +219,19 @@ fn write<D: SettingsTree>(text: &str, changes: &[(Vec<String>, Value)]) -> Optio
     Some(document.to_string())
 }
 
-fn value<D: SettingsTree>(text: &str) -> Value {
+fn value<D: KeyRemoval>(text: &str) -> Value {
     D::parse(text).unwrap().get(&[]).unwrap_or(json!({}))
 }
 
-fn holds<D: SettingsTree>(name: &str, before: &str, changes: &[(Vec<String>, Value)]) {
+fn holds<D: KeyRemoval>(name: &str, before: &str, changes: &[(Vec<String>, Value)]) {
     let Some(after) = write::<D>(before, changes) else { return };
     let ours = entry(name, Some(before), &after);
-    // Nobody touched it: every byte.
+    // It was not changed: every byte.
     assert_eq!(undone(&ours, Some(&after)), Some(Some(before.to_owned())));
     // By meaning alone: every value, but for objects that were there and empty.
     let left = by_meaning::<D>(before, &after, &after).unwrap();
     assert_eq!(value::<D>(&left), value::<D>(before), "{before}\n{after}\n{left}");
-    // Somebody added something: that stays, and ours goes.
+    // A key was added: that stays, and ours goes.
     let later = [(vec!["later".to_owned(), "x".to_owned()], json!("mine"))];
     let now = write::<D>(&after, &later).unwrap();
     let left = undone(&ours, Some(&now)).unwrap().unwrap();
@@ -243,12 +243,12 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_json_comes_back(object in object(), layout in layout(), changes in ours()) {
+    fn any_json_is_restored(object in object(), layout in layout(), changes in ours()) {
         holds::<json::JsonDocument>("x.json", &json_text(&object, layout, 0), &changes);
     }
 
     #[test]
-    fn any_toml_comes_back(object in object(), windows: bool, changes in ours()) {
+    fn any_toml_is_restored(object in object(), windows: bool, changes in ours()) {
         let end = if windows { "\r\n" } else { "\n" };
         holds::<toml::TomlDocument>("x.toml", &toml_text(&object, end), &changes);
     }

@@ -5,7 +5,7 @@
 //! `setup` or `undo` finds the record and puts everything back.
 //!
 //! *Invariant:* all files of a plan are written or none, and a file that was changed by
-//! somebody else since is never put back over that change.
+//! another program or the user since is never restored over that change.
 
 #[cfg(test)]
 pub(super) mod faults;
@@ -30,10 +30,7 @@ use self::{
     record::{SetupEntry, SetupRecord, SetupState},
     write::StagedEdit,
 };
-use super::{
-    ClientSpec, UnfitSettings, UserMachine, Wiring,
-    machine::{self, FileContent},
-};
+use super::{ClientSpec, UnfitSettings, UserMachine, Wiring, machine};
 use ibeam_server::files::{FileError, lock, private};
 
 /// Why nothing was changed.
@@ -298,7 +295,7 @@ impl SetupEngine {
         let mut staged = stage_all(&prepared.edits, &record).unwrap();
         let left = staged.split_off(survived.min(staged.len()));
         staged.into_iter().for_each(|staged| staged.commit().unwrap());
-        // Nobody cleans up.
+        // No clean-up, as after a kill.
         std::mem::forget(left);
     }
 
@@ -313,7 +310,7 @@ impl SetupEngine {
     }
 
     /// Takes a setup back. `None`: there is none. The record stays until [`Self::forget`], so
-    /// that whoever is interrupted before everything is done can do it again.
+    /// that an undo which is interrupted can be repeated.
     pub(crate) fn undo(&self, client: &ClientSpec) -> Result<Option<Undone>, SetupError> {
         let Some(record) = SetupRecord::load(&self.dir(client))? else { return Ok(None) };
         let Some(mut undone) = self.preview_undo(client)? else { return Ok(None) };
@@ -366,7 +363,7 @@ fn undo_edits(record: &SetupRecord) -> Result<Vec<Edit>, SetupError> {
     record.entries.iter().map(edit).collect()
 }
 
-/// The mode that a file had, unless somebody has given it another since.
+/// The mode that a file had, unless it was changed since.
 fn mode_after(entry: &SetupEntry, state: SetupState, now: Option<u32>) -> Option<u32> {
     let (Some(before), Some(is)) = (entry.mode, now) else { return now.or(entry.mode) };
     let closed = before & !0o077;
@@ -426,14 +423,6 @@ fn stage_all(edits: &[Edit], record: &SetupRecord) -> Result<Vec<StagedEdit>, Se
 
 /// The text of a file that is to be changed.
 fn text(path: &Path) -> Result<Option<String>, SetupError> {
-    let unreadable =
-        |why: &str| UnfitSettings::Unreadable { path: path.to_path_buf(), why: why.to_owned() };
-    match machine::read(path).map_err(SetupError::io("read", path))? {
-        None => Ok(None),
-        Some(FileContent::Bytes(bytes)) => String::from_utf8(bytes)
-            .map(Some)
-            .map_err(|_| unreadable("it is not UTF-8 text").into()),
-        Some(FileContent::Long) => Err(unreadable("it is too long").into()),
-        Some(FileContent::NoFile) => Err(unreadable("it is not a regular file").into()),
-    }
+    let content = machine::read(path).map_err(SetupError::io("read", path))?;
+    Ok(content.map(|content| content.text(path)).transpose()?)
 }

@@ -16,7 +16,7 @@ use ibeam_server::{files::private, random};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum SetupState {
-    /// Nobody knows which files are written.
+    /// It is unknown which files are written.
     #[default]
     Writing,
     Done,
@@ -74,18 +74,18 @@ pub(super) struct SetupEntry {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Written {
+struct RecordFile {
     v: u32,
     state: SetupState,
     key: Option<MadeKey>,
     /// How the names of the texts begin. Each save has its own, so that a record that was
     /// not replaced still has all of its texts, and no other.
     texts: String,
-    files: Vec<WrittenEntry>,
+    files: Vec<RecordFileEntry>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct WrittenEntry {
+struct RecordFileEntry {
     path: PathBuf,
     was_there: bool,
     stays: bool,
@@ -102,41 +102,29 @@ pub(super) fn path(dir: &Path) -> PathBuf {
 }
 
 /// The texts of one save.
-struct Texts<'a> {
+struct RecordTexts<'a> {
     dir: &'a Path,
     begin: &'a str,
 }
 
-impl Texts<'_> {
-    /// Goes back to what the file was.
-    fn before(&self, index: usize) -> PathBuf {
-        self.dir.join(format!("{}-{index}.before", self.begin))
-    }
-
-    fn after(&self, index: usize) -> PathBuf {
-        self.dir.join(format!("{}-{index}.after", self.begin))
-    }
-
-    fn replaced(&self, index: usize) -> PathBuf {
-        self.dir.join(format!("{}-{index}.replaced", self.begin))
+impl RecordTexts<'_> {
+    fn path(&self, index: usize, part: &str) -> PathBuf {
+        self.dir.join(format!("{}-{index}.{part}", self.begin))
     }
 
     fn put(&self, index: usize, entry: &SetupEntry) -> Result<(), SetupError> {
-        for (path, text) in [
-            (self.before(index), &entry.before),
-            (self.after(index), &entry.after),
-            (self.replaced(index), &entry.replaced),
-        ] {
+        let SetupEntry { before, after, replaced, .. } = entry;
+        for (part, text) in [("before", before), ("after", after), ("replaced", replaced)] {
             if let Some(text) = text {
                 #[cfg(test)]
                 super::faults::point()?;
-                private::replace(&path, text)?;
+                private::replace(&self.path(index, part), text)?;
             }
         }
         Ok(())
     }
 
-    /// Deletes the others, or these. What cannot be deleted is read by nobody.
+    /// Deletes the others, or these. What cannot be deleted is never read.
     fn sweep(&self, these: bool) {
         let begin = format!("{}-", self.begin);
         for entry in fs::read_dir(self.dir).into_iter().flatten().flatten() {
@@ -154,20 +142,20 @@ impl SetupRecord {
         let path = path(dir);
         let bad = |why: String| SetupError::Record { path: path.clone(), why };
         let Some(text) = private::read(&path)? else { return Ok(None) };
-        let written: Written =
+        let written: RecordFile =
             serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
         if written.v != VERSION {
             return Err(bad(format!("version {} is unknown", written.v)));
         }
-        let texts = Texts { dir, begin: &written.texts };
+        let texts = RecordTexts { dir, begin: &written.texts };
         let mut entries = Vec::new();
         for (index, file) in written.files.into_iter().enumerate() {
             let text = |there: bool, path: &Path| there.then(|| kept(path)).transpose();
-            let backup = texts.before(index);
+            let backup = texts.path(index, "before");
             entries.push(SetupEntry {
                 before: text(file.was_there, &backup)?,
-                after: text(file.stays, &texts.after(index))?,
-                replaced: text(file.replaced, &texts.replaced(index))?,
+                after: text(file.stays, &texts.path(index, "after"))?,
+                replaced: text(file.replaced, &texts.path(index, "replaced"))?,
                 path: file.path,
                 mode: file.mode,
                 private: file.private,
@@ -183,7 +171,7 @@ impl SetupRecord {
     pub(super) fn save(&self, dir: &Path) -> Result<(), SetupError> {
         private::make_secret_dir(dir)?;
         let begin = random::uuid();
-        let texts = Texts { dir, begin: &begin };
+        let texts = RecordTexts { dir, begin: &begin };
         self.write(&texts).inspect_err(|_| texts.sweep(true))?;
         #[cfg(test)]
         super::faults::point()?;
@@ -191,11 +179,11 @@ impl SetupRecord {
         Ok(())
     }
 
-    fn write(&self, texts: &Texts<'_>) -> Result<(), SetupError> {
+    fn write(&self, texts: &RecordTexts<'_>) -> Result<(), SetupError> {
         let mut files = Vec::new();
         for (index, entry) in self.entries.iter().enumerate() {
             texts.put(index, entry)?;
-            files.push(WrittenEntry {
+            files.push(RecordFileEntry {
                 path: entry.path.clone(),
                 was_there: entry.before.is_some(),
                 stays: entry.after.is_some(),
@@ -206,7 +194,7 @@ impl SetupRecord {
             });
         }
         let (state, key) = (self.state, self.key.clone());
-        let written = Written { v: VERSION, state, key, texts: texts.begin.to_owned(), files };
+        let written = RecordFile { v: VERSION, state, key, texts: texts.begin.to_owned(), files };
         let path = path(texts.dir);
         let text = serde_json::to_string_pretty(&written)
             .map_err(|error| SetupError::Record { path: path.clone(), why: error.to_string() })?;
@@ -215,7 +203,7 @@ impl SetupRecord {
         Ok(private::replace(&path, &text)?)
     }
 
-    /// The record first: what is left then is nobody's.
+    /// The record first: what is left then is never read.
     pub(super) fn remove(dir: &Path) -> Result<(), SetupError> {
         let path = path(dir);
         #[cfg(test)]

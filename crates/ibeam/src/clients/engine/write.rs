@@ -138,7 +138,7 @@ pub(super) fn make_folders<'a>(
     Ok(())
 }
 
-/// Removes those that are empty: what is in the others is somebody's.
+/// Removes those that are empty: the others have files of the user.
 pub(super) fn remove_folders<'a>(folders: impl Iterator<Item = &'a PathBuf>) {
     let mut folders: Vec<&PathBuf> = folders.collect();
     folders.sort_by_key(|folder| std::cmp::Reverse(folder.components().count()));

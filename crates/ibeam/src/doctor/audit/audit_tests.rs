@@ -23,19 +23,19 @@ fn make(path: &Path, mode: u32) {
 }
 
 #[test]
-fn each_rule_forbids_what_it_says() {
+fn each_mode_rule_is_enforced() {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
     let check = |name: &str, rule: ModeRule, mode: u32| {
         let path = folder.path().join(name);
         make(&path, mode);
         let fault = exposed(&path, rule, &fs::metadata(&path).unwrap())?;
-        let mend = fault.mend.unwrap();
-        let (command, named) = mend.rsplit_once(' ').unwrap();
+        let fix = fault.fix.unwrap();
+        let (command, named) = fix.rsplit_once(' ').unwrap();
         assert_eq!(Path::new(named), path);
         Some((command.to_owned(), fault.what))
     };
-    let mended = |name, rule, mode| check(name, rule, mode).map(|(command, _)| command);
+    let fixed = |name, rule, mode| check(name, rule, mode).map(|(command, _)| command);
     let foreign = |consent| ModeRule::Foreign { consent };
     for (name, rule, mode, expect) in [
         ("a.json", ModeRule::Own, 0o600, None),
@@ -54,11 +54,11 @@ fn each_rule_forbids_what_it_says() {
         ("folder", ModeRule::Safe, 0o755, None),
         ("folder", ModeRule::Safe, 0o757, Some("chmod go-w")),
         ("folder", ModeRule::Safe, 0o1777, None),
-        // The folder around it lets nobody in.
+        // The folder around it is closed to others.
         ("a.json", foreign(true), 0o644, None),
     ] {
         let expect = expect.map(str::to_owned);
-        assert_eq!(mended(name, rule, mode), expect, "{name} {rule:?} {mode:o}");
+        assert_eq!(fixed(name, rule, mode), expect, "{name} {rule:?} {mode:o}");
     }
     for (mode, words) in [(0o644, "read"), (0o622, "change"), (0o666, "read and change")] {
         let (_, what) = check("a.json", ModeRule::Own, mode).unwrap();
@@ -66,11 +66,11 @@ fn each_rule_forbids_what_it_says() {
         assert!(what.ends_with(&format!("(mode {mode:04o})")), "{what}");
     }
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    assert_eq!(mended("a.json", foreign(true), 0o644).as_deref(), Some("chmod 600"));
+    assert_eq!(fixed("a.json", foreign(true), 0o644).as_deref(), Some("chmod 600"));
 }
 
 #[test]
-fn a_folder_above_in_which_others_write_is_found() {
+fn writable_parent_folder_is_found() {
     let folder = tempfile::tempdir().unwrap();
     let (above, own) = (folder.path().join("above"), folder.path().join("above/ibeam"));
     make(&own, 0o700);
@@ -86,11 +86,11 @@ fn a_folder_above_in_which_others_write_is_found() {
     assert_eq!(look(0o1777), [], "only owners can replace files there");
     let problems = look(0o777);
     assert_eq!(problems.len(), 1);
-    assert_eq!(problems[0].mend, Some(format!("chmod go-w {}", above.display())));
+    assert_eq!(problems[0].fix, Some(format!("chmod go-w {}", above.display())));
 }
 
 #[test]
-fn every_place_that_is_searched_is_listed() {
+fn every_searched_path_is_listed() {
     let home = tempfile::tempdir().unwrap();
     let here = Here::with(Env::new(), home.path(), Profile::default());
     make(&home.path().join(".cursor/credentials/cursor.json"), 0o600);
@@ -107,7 +107,7 @@ fn every_place_that_is_searched_is_listed() {
 }
 
 #[test]
-fn an_open_door_is_a_problem_and_an_unlocked_one_a_note() {
+fn open_access_is_a_problem_and_missing_keys_a_note() {
     let look = |change: fn(&mut Config)| {
         let mut config = Config::default();
         change(&mut config);
@@ -122,7 +122,7 @@ fn an_open_door_is_a_problem_and_an_unlocked_one_a_note() {
 
     let (listener, _, found) = look(|config| config.listen = Listen::Tcp(([0, 0, 0, 0], 1).into()));
     assert!(!listener.local && listener.key_needed && listener.any_address);
-    assert_eq!(found.problems[0].mend.as_deref(), Some("ibeam keys add NAME"));
+    assert_eq!(found.problems[0].fix.as_deref(), Some("ibeam keys add NAME"));
     assert!(found.notes[0].contains("unencrypted"), "{found:?}");
 
     let (listener, keys, found) = look(|config| {
@@ -142,7 +142,7 @@ fn an_open_door_is_a_problem_and_an_unlocked_one_a_note() {
 }
 
 #[test]
-fn the_table_of_hosts_is_what_is_shown() {
+fn contacted_hosts_match_the_table() {
     let config = Config::default();
     let shown: Vec<String> = contacts(&config).into_iter().map(|line| line.origin).collect();
     let table: Vec<String> =

@@ -53,20 +53,20 @@ pub enum FilePurpose {
     Write,
 }
 
-/// Who else may do what with a file.
+/// The access that other users may have to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ModeRule {
-    /// Nobody anything; and a link in its place is not followed.
+    /// No access; and a link in its place is not followed.
     Own,
-    /// Nobody anything.
+    /// No access.
     Secret,
     /// A group may read it, as servers' keys are shared.
     Shared,
-    /// Nobody may change it.
+    /// No changes.
     Safe,
     /// It is another program's; with the user's consent we read its secret.
     Foreign { consent: bool },
-    /// Anybody, for nothing depends on it.
+    /// Any access, because nothing depends on it.
     Any,
 }
 
@@ -142,7 +142,7 @@ impl AuditedFiles {
 
     fn settings(&mut self, file: Option<&Path>) {
         let Some(file) = file else { return };
-        // Who could write it could send our token elsewhere.
+        // A user who can write it can send our token elsewhere.
         let rule = if config::holds_secret(file) { ModeRule::Secret } else { ModeRule::Safe };
         self.read(file, "settings", rule);
     }
@@ -281,13 +281,13 @@ fn line(item: AuditedFile, found: &mut AuditFindings) -> Option<FileLine> {
         Err(error) => {
             let fault = AuditProblem {
                 what: format!("cannot inspect {}: {error}", line.path.display()),
-                mend: None,
+                fix: None,
             };
             line.problem = Some(fault);
         }
     }
-    if let Some(AuditProblem { what, mend }) = line.problem.clone() {
-        found.problem(what, mend);
+    if let Some(AuditProblem { what, fix }) = line.problem.clone() {
+        found.problem(what, fix);
     }
     Some(line)
 }

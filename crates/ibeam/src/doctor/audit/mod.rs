@@ -56,8 +56,7 @@ pub struct AuditReport {
 pub struct AuditProblem {
     pub what: String,
     /// The command that fixes it.
-    #[serde(rename = "fix")]
-    pub mend: Option<String>,
+    pub fix: Option<String>,
 }
 
 /// Where clients come in.
@@ -92,7 +91,7 @@ pub struct KeyReport {
     pub list: Vec<Listed>,
 }
 
-/// Who ibeam is to Cursor; never the token.
+/// The sign-in at Cursor; never the token.
 #[derive(Debug, Default, Serialize)]
 pub struct CredentialReport {
     pub source: Option<String>,
@@ -195,8 +194,8 @@ struct AuditFindings {
 }
 
 impl AuditFindings {
-    fn problem(&mut self, what: impl Into<String>, mend: Option<String>) {
-        let fault = AuditProblem { what: what.into(), mend };
+    fn problem(&mut self, what: impl Into<String>, fix: Option<String>) {
+        let fault = AuditProblem { what: what.into(), fix };
         if !self.problems.contains(&fault) {
             self.problems.push(fault);
         }
@@ -333,7 +332,7 @@ impl CredentialReport {
     }
 }
 
-/// Everybody who is called. The simulator is in this process, and the CLI calls by itself.
+/// The hosts that are contacted. The simulator is in this process, and the CLI calls by itself.
 fn contacts(config: &Config) -> Vec<HostLine> {
     if matches!(config.backend, Backend::Sim { .. }) || config.uses_cursor_agent() {
         return Vec::new();

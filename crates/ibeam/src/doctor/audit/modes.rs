@@ -1,4 +1,4 @@
-//! Modes and owners: who else may do something, and how that is mended.
+//! Modes and owners: who else may do something, and how that is fixed.
 
 use std::{
     collections::BTreeSet,
@@ -33,16 +33,16 @@ pub(super) fn judge(
     line.owner = Some(owner(target.uid()));
     if meta.is_symlink() && rule == ModeRule::Own {
         let what = format!("{} is a symbolic link, which ibeam does not follow", path.display());
-        line.problem = Some(AuditProblem { what, mend: Some(format!("rm {}", quoted(&path))) });
+        line.problem = Some(AuditProblem { what, fix: Some(format!("rm {}", quoted(&path))) });
         return;
     }
     let fault = exposed(&path, rule, &target);
     match rule {
         // Its program made it so, and ibeam does not use it.
         ModeRule::Foreign { consent: false } => {
-            if let Some(AuditProblem { what, mend }) = fault {
-                let mend = mend.map(|mend| format!("; `{mend}` fixes it")).unwrap_or_default();
-                found.note(format!("{what}{mend}"));
+            if let Some(AuditProblem { what, fix }) = fault {
+                let fix = fix.map(|fix| format!("; `{fix}` fixes it")).unwrap_or_default();
+                found.note(format!("{what}{fix}"));
             }
         }
         _ => line.problem = fault,
@@ -82,7 +82,7 @@ pub(super) fn exposed(path: &Path, rule: ModeRule, meta: &Metadata) -> Option<Au
     };
     Some(AuditProblem {
         what: format!("other users can {may} {} (mode {:04o})", path.display(), mode & 0o7777),
-        mend: Some(format!("chmod {chmod} {}", quoted(path))),
+        fix: Some(format!("chmod {chmod} {}", quoted(path))),
     })
 }
 
@@ -91,7 +91,7 @@ fn stranger(path: &Path, meta: &Metadata) -> Option<AuditProblem> {
     let (uid, us) = (meta.uid(), geteuid().as_raw());
     (uid != us && uid != 0).then(|| AuditProblem {
         what: format!("{} belongs to uid {uid}, not to you", path.display()),
-        mend: Some(format!("sudo chown {us} {}", quoted(path))),
+        fix: Some(format!("sudo chown {us} {}", quoted(path))),
     })
 }
 
@@ -127,7 +127,7 @@ pub(super) fn ways(
         let Some(fault) = stranger(folder, &meta).or_else(|| writable(folder, &meta)) else {
             continue;
         };
-        found.problem(fault.what.clone(), fault.mend.clone());
+        found.problem(fault.what.clone(), fault.fix.clone());
         lines.push(FileLine {
             path: folder.to_path_buf(),
             what: "folder above",
@@ -150,11 +150,11 @@ fn writable(folder: &Path, meta: &Metadata) -> Option<AuditProblem> {
             folder.display(),
             mode & 0o7777
         ),
-        mend: Some(format!("chmod go-w {}", quoted(folder))),
+        fix: Some(format!("chmod go-w {}", quoted(folder))),
     })
 }
 
-/// The bits that let somebody else write. Many systems give each user a group of their
+/// The bits that let other users write. Many systems give each user a group of their
 /// own, and let it.
 fn strange_writers(meta: &Metadata) -> u32 {
     if meta.gid() == meta.uid() { 0o002 } else { 0o022 }

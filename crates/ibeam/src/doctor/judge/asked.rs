@@ -58,13 +58,15 @@ pub(super) fn asked(found: &Findings, now: u64, lines: &mut Vec<CheckLine>) {
 }
 
 fn blame<'a>(asked: &'a BackendFindings, found: &Findings) -> Option<Blame<'a>> {
-    let failed =
-        |check, failure: Option<&'a BackendFailure>| failure.map(|failure| (check, failure));
-    let (check, failure) = failed(Check::Token, error(asked.token.as_ref()))
-        .or_else(|| failed(Check::Models, error(asked.models.as_ref())))
-        .or_else(|| failed(Check::Model, error(asked.model.as_ref())))
-        .or_else(|| failed(Check::Answer, error(asked.answer.as_ref())))
-        .or_else(|| failed(Check::Tools, error(asked.tools.as_ref())))?;
+    let failures = [
+        (Check::Token, error(asked.token.as_ref())),
+        (Check::Models, error(asked.models.as_ref())),
+        (Check::Model, error(asked.model.as_ref())),
+        (Check::Answer, error(asked.answer.as_ref())),
+        (Check::Tools, error(asked.tools.as_ref())),
+    ];
+    let (check, failure) =
+        failures.into_iter().find_map(|(check, failure)| Some((check, failure?)))?;
     let child = found.cursor_agent.is_some();
     let (check, code) = match failure.code {
         ErrorCode::NotAuthenticated if child => (Check::Agent, Code::AgentSignedOut),
@@ -107,16 +109,16 @@ fn blamed(blame: &Blame<'_>, found: &Findings) -> CheckLine {
                 "Cursor refuses the client version {} as too old: {what}",
                 found.client_version
             );
-            let mend = match version::older(&found.client_version, DEFAULT_CLIENT_VERSION) {
+            let fix = match version::older(&found.client_version, DEFAULT_CLIENT_VERSION) {
                 true => format!("ibeam up --set client_version={DEFAULT_CLIENT_VERSION}"),
                 false => INSTALL.to_owned(),
             };
-            CheckLine { what, ..line }.mend(mend)
+            CheckLine { what, ..line }.fix(fix)
         }
-        Code::ModelUnknown => line.mend("ibeam models"),
-        Code::PlanLimit => line.mend("ibeam whoami"),
-        Code::ModelsFailed | Code::TokenUnknown => line.mend("ibeam models --log-level debug"),
-        _ => line.mend("ibeam doctor --bundle"),
+        Code::ModelUnknown => line.fix("ibeam models"),
+        Code::PlanLimit => line.fix("ibeam whoami"),
+        Code::ModelsFailed | Code::TokenUnknown => line.fix("ibeam models --log-level debug"),
+        _ => line.fix("ibeam doctor --bundle"),
     }
 }
 
@@ -161,11 +163,11 @@ fn token(
 ) {
     let check = Check::Token;
     let given = agent.credential.as_ref().map_or(&TokenOrigin::No, |credential| &credential.given);
-    let mend = |line: CheckLine| match given {
-        TokenOrigin::No => line.mend(&found.login),
+    let fix = |line: CheckLine| match given {
+        TokenOrigin::No => line.fix(&found.login),
         // It would go before a new sign-in.
-        TokenOrigin::Variable(name) => line.mend(format!("unset {name}; {}", found.login)),
-        TokenOrigin::Setting => line.mend("ibeam config show"),
+        TokenOrigin::Variable(name) => line.fix(format!("unset {name}; {}", found.login)),
+        TokenOrigin::Setting => line.fix("ibeam config show"),
     };
     let their_now = their_time(agent.network.as_ref(), now);
     if let Ok(credential) = &agent.credential
@@ -174,7 +176,7 @@ fn token(
     {
         let ended = ibeam_server::clock::rfc3339(end);
         let what = format!("the access token from {} expired at {ended}", credential.source);
-        lines.push(mend(CheckLine::fail(check, Code::TokenExpired, what)));
+        lines.push(fix(CheckLine::fail(check, Code::TokenExpired, what)));
         return;
     }
     let before = [Check::Files, Check::Credential, Check::Network];
@@ -184,7 +186,7 @@ fn token(
     };
     lines.push(match (blame, &found.asked, because) {
         (Some(blame), _, _) if blame.check == check && blame.code == Code::TokenRefused => {
-            mend(CheckLine::fail(check, blame.code, &blame.failure.what))
+            fix(CheckLine::fail(check, blame.code, &blame.failure.what))
         }
         (Some(blame), _, _) if blame.check == check => blamed(blame, found),
         (_, _, Some(red)) => after(check, red),
@@ -213,7 +215,7 @@ fn agent_program(
                 Some(Err(died)) => died,
                 _ => what,
             };
-            lines.push(CheckLine::fail(check, code, what).mend(INSTALL));
+            lines.push(CheckLine::fail(check, code, what).fix(INSTALL));
             return;
         }
     };
@@ -222,7 +224,7 @@ fn agent_program(
         false => path.display().to_string(),
     };
     if let Some(Err(died)) = &child.version {
-        lines.push(CheckLine::fail(check, Code::AgentDead, died).mend(INSTALL));
+        lines.push(CheckLine::fail(check, Code::AgentDead, died).fix(INSTALL));
         return;
     }
     if let Some(Err(failure)) = &child.account {
@@ -230,7 +232,7 @@ fn agent_program(
             ErrorCode::NotAuthenticated => Code::AgentSignedOut,
             _ => Code::AgentDead,
         };
-        lines.push(CheckLine::fail(check, code, &failure.what).mend(found.login.clone()));
+        lines.push(CheckLine::fail(check, code, &failure.what).fix(found.login.clone()));
         return;
     }
     if let Some(blame) = blame.filter(|blame| blame.check == check) {
@@ -242,8 +244,8 @@ fn agent_program(
         };
         let line = CheckLine::fail(check, blame.code, what);
         lines.push(match blame.code {
-            Code::AgentSignedOut => line.mend(found.login.clone()),
-            _ => line.mend(INSTALL),
+            Code::AgentSignedOut => line.fix(found.login.clone()),
+            _ => line.fix(INSTALL),
         });
         return;
     }
@@ -260,14 +262,14 @@ fn agent_program(
 
 fn drift(found: &Findings, lines: &mut Vec<CheckLine>) {
     let check = Check::Drift;
-    let told = |place: &str, drift: &BTreeMap<String, u64>| {
+    let warning = |place: &str, drift: &BTreeMap<String, u64>| {
         let kinds = drift.iter().map(|(kind, count)| format!("{kind} ({count})"));
         let kinds = kinds.collect::<Vec<_>>().join(", ");
         let what = format!("Cursor sent messages {place} that this version does not know: {kinds}");
-        CheckLine::warn(check, Code::Drift, what).mend("ibeam doctor --bundle")
+        CheckLine::warn(check, Code::Drift, what).fix("ibeam doctor --bundle")
     };
     for running in found.running.iter().filter(|running| !running.drift.is_empty()) {
-        lines.push(told(&format!("to the gateway at {}", running.url), &running.drift));
+        lines.push(warning(&format!("to the gateway at {}", running.url), &running.drift));
     }
     let Some(asked) = found.asked.as_ref().filter(|asked| asked.requests > 0) else {
         lines.push(CheckLine::skipped(check, "no request was sent"));
@@ -275,6 +277,6 @@ fn drift(found: &Findings, lines: &mut Vec<CheckLine>) {
     };
     lines.push(match asked.drift.is_empty() {
         true => CheckLine::ok(check, "no unknown protocol messages"),
-        false => told("here", &asked.drift),
+        false => warning("here", &asked.drift),
     });
 }

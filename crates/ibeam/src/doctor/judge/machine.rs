@@ -1,4 +1,4 @@
-//! This machine: settings, disk, files, the door, ports, clients.
+//! This machine: settings, disk, files, access, ports, clients.
 
 use std::net::SocketAddr;
 
@@ -24,11 +24,11 @@ pub(super) fn settings(found: &Findings, lines: &mut Vec<CheckLine>) {
     lines.push(CheckLine::ok(Check::Settings, what));
     for warning in &found.warnings {
         let line = CheckLine::warn(Check::Settings, Code::SettingsDoubtful, warning);
-        lines.push(line.mend("ibeam config show"));
+        lines.push(line.fix("ibeam config show"));
     }
     for (path, command) in &found.unapproved {
         let what = format!("{} is not approved: its MCP servers are not started", path.display());
-        lines.push(CheckLine::warn(Check::Settings, Code::McpUnapproved, what).mend(command));
+        lines.push(CheckLine::warn(Check::Settings, Code::McpUnapproved, what).fix(command));
     }
 }
 
@@ -39,14 +39,14 @@ pub(super) fn disk(found: &Findings, lines: &mut Vec<CheckLine>) {
         let path = folder.path.display();
         let full = |why: &str| {
             CheckLine::fail(check, Code::DiskFull, format!("no space is left in {path}{why}"))
-                .mend(format!("df -h {}", quoted(&folder.path)))
+                .fix(format!("df -h {}", quoted(&folder.path)))
         };
         match (&folder.written, folder.free) {
             (Err(Unwritten::Full(why)), _) => lines.push(full(&format!(": {why}"))),
             (Err(Unwritten::Refused(why)), _) => {
                 let what = format!("cannot write in {path}: {why}");
                 let line = CheckLine::fail(check, Code::FolderNotWritable, what);
-                lines.push(line.mend(format!("chmod u+rwx {}", quoted(&folder.path))));
+                lines.push(line.fix(format!("chmod u+rwx {}", quoted(&folder.path))));
             }
             (Ok(()), Some(free)) if free < FULL => {
                 lines.push(full(&format!(" ({} left)", size(free))));
@@ -54,7 +54,7 @@ pub(super) fn disk(found: &Findings, lines: &mut Vec<CheckLine>) {
             (Ok(()), Some(free)) if free < LOW => {
                 let what = format!("only {} are left in {path}", size(free));
                 let line = CheckLine::warn(check, Code::DiskLow, what);
-                lines.push(line.mend(format!("df -h {}", quoted(&folder.path))));
+                lines.push(line.fix(format!("df -h {}", quoted(&folder.path))));
             }
             (Ok(()), _) => {}
         }
@@ -68,9 +68,9 @@ pub(super) fn disk(found: &Findings, lines: &mut Vec<CheckLine>) {
 
 pub(super) fn files(found: &Findings, lines: &mut Vec<CheckLine>) {
     let files = &found.files;
-    for AuditProblem { what, mend } in &files.faults {
+    for AuditProblem { what, fix } in &files.faults {
         let line = CheckLine::fail(Check::Files, Code::FileExposed, what);
-        lines.push(line.mend(mend.clone().unwrap_or_else(|| "ibeam audit".to_owned())));
+        lines.push(line.fix(fix.clone().unwrap_or_else(|| "ibeam audit".to_owned())));
     }
     if files.faults.is_empty() {
         let what = format!("{} files and folders, not accessible to other users", files.looked_at);
@@ -78,17 +78,17 @@ pub(super) fn files(found: &Findings, lines: &mut Vec<CheckLine>) {
     }
 }
 
-pub(super) fn door(found: &Findings, lines: &mut Vec<CheckLine>) {
-    let check = Check::Door;
-    match &found.door.key_needed {
-        Err(AuditProblem { what, mend }) => {
+pub(super) fn access(found: &Findings, lines: &mut Vec<CheckLine>) {
+    let check = Check::Access;
+    match &found.access.key_needed {
+        Err(AuditProblem { what, fix }) => {
             let line = CheckLine::fail(check, Code::KeysUnusable, what);
-            lines.push(line.mend(mend.clone().unwrap_or_else(|| "ibeam keys list".to_owned())));
+            lines.push(line.fix(fix.clone().unwrap_or_else(|| "ibeam keys list".to_owned())));
         }
-        Ok(_) if !found.door.weak.is_empty() => {
-            for weak in &found.door.weak {
-                let line = CheckLine::fail(check, Code::DoorOpen, weak);
-                lines.push(line.mend("ibeam keys add NAME"));
+        Ok(_) if !found.access.weak.is_empty() => {
+            for weak in &found.access.weak {
+                let line = CheckLine::fail(check, Code::AccessOpen, weak);
+                lines.push(line.fix("ibeam keys add NAME"));
             }
         }
         Ok(true) => lines.push(CheckLine::ok(check, "clients need a key")),
@@ -110,7 +110,7 @@ pub(super) fn ports(found: &Findings, lines: &mut Vec<CheckLine>) {
                     "ibeam {version} is running at {address}, but it is not one of your gateways; \
                      your clients would use it"
                 );
-                CheckLine::warn(check, Code::PortForeign, what).mend("ibeam status")
+                CheckLine::warn(check, Code::PortForeign, what).fix("ibeam status")
             }
             PortState::Ours(version) if version == OURS => {
                 CheckLine::ok(check, format!("ibeam {version} is running at {address}"))
@@ -120,11 +120,11 @@ pub(super) fn ports(found: &Findings, lines: &mut Vec<CheckLine>) {
                 let who = who.as_deref().unwrap_or("another program");
                 let what = format!("{address} is taken by {who}");
                 let line = CheckLine::fail(check, Code::PortTaken, what);
-                line.mend("ibeam up --port 0")
+                line.fix("ibeam up --port 0")
             }
             PortState::Unusable(why) => {
                 let what = format!("cannot listen on {address}: {why}");
-                CheckLine::fail(check, Code::PortUnusable, what).mend("ibeam config show")
+                CheckLine::fail(check, Code::PortUnusable, what).fix("ibeam config show")
             }
         });
     }
@@ -141,7 +141,7 @@ pub(super) fn ports(found: &Findings, lines: &mut Vec<CheckLine>) {
 
 fn other_version(place: &str, version: &str) -> CheckLine {
     let what = format!("ibeam {version} is running at {place}, and this is {OURS}");
-    CheckLine::warn(Check::Port, Code::OtherVersion, what).mend("ibeam stop")
+    CheckLine::warn(Check::Port, Code::OtherVersion, what).fix("ibeam stop")
 }
 
 pub(super) fn clients(found: &Findings, lines: &mut Vec<CheckLine>) {
@@ -155,7 +155,7 @@ pub(super) fn clients(found: &Findings, lines: &mut Vec<CheckLine>) {
                 let what = format!(
                     "{title} {version} is older than {oldest}, the oldest version known to work"
                 );
-                lines.push(CheckLine::fail(check, Code::ClientOld, what).mend(client.update));
+                lines.push(CheckLine::fail(check, Code::ClientOld, what).fix(client.update));
             }
             Some(version) => fine.push(format!("{title} {version}")),
             None => fine.push(title.to_owned()),

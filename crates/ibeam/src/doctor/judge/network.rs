@@ -19,7 +19,7 @@ const SET_CLOCK: &str = if cfg!(target_os = "macos") {
     "sudo timedatectl set-ntp true"
 };
 
-/// Nobody minds less than this. In seconds.
+/// A smaller difference does no harm. In seconds.
 const NOTICED: u64 = 60;
 
 pub(super) fn credential(
@@ -33,7 +33,7 @@ pub(super) fn credential(
         Ok(credential) => CheckLine::ok(check, described(credential, now)),
         Err(NoCredential::Exposed) => after(check, Check::Files),
         Err(NoCredential::Unusable(why)) => {
-            CheckLine::fail(check, Code::CredentialUnusable, why).mend(&found.login)
+            CheckLine::fail(check, Code::CredentialUnusable, why).fix(&found.login)
         }
         Err(NoCredential::Nobody(others)) => {
             let mut what = "not signed in to Cursor".to_owned();
@@ -41,7 +41,7 @@ pub(super) fn credential(
                 what.push_str("; ");
                 what.push_str(other);
             }
-            CheckLine::fail(check, Code::NotSignedIn, what).mend(&found.login)
+            CheckLine::fail(check, Code::NotSignedIn, what).fix(&found.login)
         }
     });
 }
@@ -94,7 +94,7 @@ fn way(network: &Network, now: u64) -> CheckLine {
     if let Some(Err(why)) = &network.dns {
         let what = format!("no DNS: the name {} cannot be resolved: {why}", network.name);
         let line = CheckLine::fail(check, Code::NoDns, what);
-        return line.mend(match network.other_host {
+        return line.fix(match network.other_host {
             true => "ibeam config show".to_owned(),
             false => format!("getent hosts {}", network.name),
         });
@@ -102,20 +102,19 @@ fn way(network: &Network, now: u64) -> CheckLine {
     match &network.dial {
         Some(Err(Undialled::Proxy(why))) => {
             let line = CheckLine::fail(check, Code::ProxyFailed, why);
-            return line.mend("env | grep -i _proxy");
+            return line.fix("env | grep -i _proxy");
         }
         Some(Err(Undialled::Tls(fault, why))) => return tls(*fault, why, now),
         Some(Err(Undialled::Other(why))) => {
             let what = format!("{host} cannot be reached{via}: {why}");
-            return CheckLine::fail(check, Code::Unreachable, what)
-                .mend(format!("curl -v {host}/"));
+            return CheckLine::fail(check, Code::Unreachable, what).fix(format!("curl -v {host}/"));
         }
         Some(Ok(())) | None => {}
     }
     match &network.answer {
         Some(Err(why)) => {
             let what = format!("{host} accepts connections{via} but does not answer: {why}");
-            CheckLine::fail(check, Code::Unreachable, what).mend(format!("curl -v {host}/"))
+            CheckLine::fail(check, Code::Unreachable, what).fix(format!("curl -v {host}/"))
         }
         Some(Ok(_)) | None => CheckLine::ok(check, format!("{host} answers{via}")),
     }
@@ -128,17 +127,17 @@ fn tls(fault: TlsFault, why: &str, now: u64) -> CheckLine {
             let what = format!(
                 "wrong CA: the certificate is not signed by a CA that this machine trusts ({why})"
             );
-            CheckLine::fail(check, Code::WrongCa, what).mend("ibeam doctor --ca-file YOUR-CA.pem")
+            CheckLine::fail(check, Code::WrongCa, what).fix("ibeam doctor --ca-file YOUR-CA.pem")
         }
         TlsFault::Time => {
             let today = clock::rfc3339(now);
             let what = format!(
                 "by the clock of this machine ({today}) the certificate is not valid ({why})"
             );
-            CheckLine::fail(check, Code::ClockSkew, what).mend(SET_CLOCK)
+            CheckLine::fail(check, Code::ClockSkew, what).fix(SET_CLOCK)
         }
         TlsFault::Setup | TlsFault::Name | TlsFault::Other => {
-            CheckLine::fail(check, Code::TlsFailed, why).mend("ibeam config show")
+            CheckLine::fail(check, Code::TlsFailed, why).fix("ibeam config show")
         }
     }
 }
@@ -158,8 +157,8 @@ fn skew(agent: &ApiFindings, network: &Network, now: u64) -> CheckLine {
     let side = if ours > theirs { "ahead of" } else { "behind" };
     let what = format!("the clock of this machine is {} {side} the backend's", span(off));
     match off {
-        SKEW.. => CheckLine::fail(check, Code::ClockSkew, what).mend(SET_CLOCK),
-        NOTICED.. => CheckLine::warn(check, Code::ClockSkew, what).mend(SET_CLOCK),
+        SKEW.. => CheckLine::fail(check, Code::ClockSkew, what).fix(SET_CLOCK),
+        NOTICED.. => CheckLine::warn(check, Code::ClockSkew, what).fix(SET_CLOCK),
         _ => CheckLine::ok(check, "the same as the backend's"),
     }
 }
@@ -177,9 +176,6 @@ fn http2(network: &Network, found: &Findings) -> CheckLine {
         Some(Http2Findings::Works) if forbidden => {
             return CheckLine::ok(check, "it works, but the server requires HTTP/1.1 for turns");
         }
-        Some(Http2Findings::Works) if forbidden => {
-            return CheckLine::ok(check, "it works, and the server wants HTTP/1.1 for turns");
-        }
         Some(Http2Findings::Works) if fell => "it was refused when a turn was opened",
         Some(Http2Findings::Works) => return CheckLine::ok(check, "works"),
         Some(Http2Findings::Refused(why)) => why.as_str(),
@@ -192,10 +188,11 @@ fn http2(network: &Network, found: &Findings) -> CheckLine {
         "no HTTP/2 to {}: {why}{via}. Turns go over HTTP/1.1, where each message is a request",
         network.host
     );
-    CheckLine::fail(check, Code::NoHttp2, what).mend("ibeam up --transport h1")
+    CheckLine::fail(check, Code::NoHttp2, what).fix("ibeam up --transport h1")
 }
 
-fn span(seconds: u64) -> String {
+/// The largest unit that fits twice.
+pub(crate) fn span(seconds: u64) -> String {
     match seconds {
         172_800.. => format!("{} days", seconds / 86_400),
         7_200.. => format!("{} hours", seconds / 3_600),

@@ -33,7 +33,7 @@ pub(super) async fn look(
     ApiFindings { credential, network }
 }
 
-/// Whether there is any use in asking: somebody answers, and we have what to sign with.
+/// Whether requests can be sent: the backend answers, and there is a sign-in.
 pub(super) fn is_open(agent: &ApiFindings) -> bool {
     let answers = agent.network.as_ref().is_some_and(|way| matches!(way.answer, Some(Ok(_))));
     let theirs = agent.network.as_ref().and_then(|way| way.answer.clone()?.ok().flatten());

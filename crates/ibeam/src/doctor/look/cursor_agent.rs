@@ -1,4 +1,4 @@
-//! Cursor's CLI: whether it is there, starts, and has somebody signed in.
+//! Cursor's CLI: whether it is installed, starts and is signed in.
 
 use ibeam_core::peer::cli::listing;
 
@@ -21,7 +21,7 @@ pub(super) async fn look(config: &Config, offline: bool, tasks: &Tasks) -> Curso
         account: None,
         program: program.map_err(|error| error.to_string()),
     };
-    // Where none is taken for Cursor's, the likeliest may tell why.
+    // If none is Cursor's, the version of the likeliest may explain why.
     let named = match (&child.program, simulated) {
         (_, true) => None,
         (Ok(path), false) => Some(path.clone()),

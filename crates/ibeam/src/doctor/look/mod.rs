@@ -45,7 +45,7 @@ pub struct DoctorSubject<'a> {
     pub model: &'a str,
     /// Ask nothing of the backend.
     pub offline: bool,
-    /// Is told what is looked at next.
+    /// Gets the check that is next.
     pub progress: &'a dyn Fn(Check),
 }
 
@@ -83,7 +83,7 @@ impl DoctorReport {
     pub fn of_settings(problems: &[Problem], model: &str, offline: bool) -> Self {
         let line = |problem: &Problem| {
             CheckLine::fail(Check::Settings, Code::SettingsInvalid, problem.to_string())
-                .mend("ibeam config show")
+                .fix("ibeam config show")
         };
         let mut checks: Vec<CheckLine> = problems.iter().map(line).collect();
         let rest = Check::ALL.iter().filter(|check| **check != Check::Settings);
@@ -138,7 +138,7 @@ async fn look(subject: &DoctorSubject<'_>, tasks: &Tasks) -> Findings {
     let folders = disk::look(config, here.as_ref());
     tell(Check::Files);
     let files = files(subject, here.as_ref());
-    let door = door(config);
+    let access = access(config);
     tell(Check::Port);
     let ports = port::look(config).await;
     let running = port::running().await;
@@ -150,7 +150,7 @@ async fn look(subject: &DoctorSubject<'_>, tasks: &Tasks) -> Findings {
         config_file: subject.config_file.filter(|path| path.exists()).map(Path::to_path_buf),
         folders,
         files,
-        door,
+        access,
         ports,
         running,
         clients,
@@ -203,21 +203,21 @@ fn files(subject: &DoctorSubject<'_>, here: Option<&Here>) -> FileFindings {
     FileFindings { looked_at: there, faults: report.files.into_iter().filter_map(fault).collect() }
 }
 
-fn door(config: &Config) -> AccessFindings {
-    let door = keys::policy(config.keys_file.as_deref());
-    let key_needed = match &door {
-        Ok(door) => Ok(config.api_key.is_some() || *door != keys::KeyPolicy::Open),
+fn access(config: &Config) -> AccessFindings {
+    let policy = keys::policy(config.keys_file.as_deref());
+    let key_needed = match &policy {
+        Ok(policy) => Ok(config.api_key.is_some() || *policy != keys::KeyPolicy::Open),
         // That others may read it is said with the files.
         Err(keys::KeyFileError::Open(_)) => Ok(true),
         Err(error) => {
             let what = format!("{}: {}", ibeam_server::net::chain(error), error.hint());
-            Err(AuditProblem { what, mend: None })
+            Err(AuditProblem { what, fix: None })
         }
     };
     let mut weak = Vec::new();
     weak.extend(
         config
-            .check_serving(matches!(door, Ok(keys::KeyPolicy::Keys)))
+            .check_serving(matches!(policy, Ok(keys::KeyPolicy::Keys)))
             .err()
             .map(|error| error.to_string()),
     );

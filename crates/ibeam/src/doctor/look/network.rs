@@ -1,4 +1,4 @@
-//! The way to the backend, step by step, so that each failure is told from the others.
+//! The connection to the backend, step by step, so that each failure is distinguished.
 
 use std::{
     net::IpAddr,

@@ -72,7 +72,7 @@ pub(in crate::doctor) async fn health(url: &str) -> Option<Value> {
 pub(in crate::doctor) async fn running() -> Vec<RunningGateway> {
     let mut found = Vec::new();
     for living in instance::all().into_iter().take(MOST) {
-        let url = living.url().to_owned();
+        let url = living.url;
         if let Ok(health) = probe::health(&url, PATIENCE).await {
             found.push(RunningGateway { url, version: health.version, drift: health.drift });
         }

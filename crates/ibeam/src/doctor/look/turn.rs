@@ -1,6 +1,6 @@
 //! What a client would get: the list of models, one streamed answer, one round trip of a
 //! tool. All of it goes through the API of a gateway in this process, as the requests of
-//! clients do; only the door is left out.
+//! clients do; only authentication is left out.
 
 use std::{sync::Arc, time::Duration};
 
@@ -83,7 +83,7 @@ pub(super) async fn ask(subject: &DoctorSubject<'_>, tasks: &Tasks) -> BackendFi
     asked
 }
 
-/// A gateway with these settings, that keeps nothing and asks nobody for a key.
+/// A gateway with these settings that stores nothing and requires no key.
 fn app(config: &Config, tasks: &Tasks) -> Result<App, BackendFailure> {
     let mut config = config.clone();
     config.store.enabled = false;

@@ -113,7 +113,7 @@ impl Gateway {
         (0..self.starts).map(read).collect()
     }
 
-    /// How often somebody was asked for an answer: a stream to Cursor, a process of the CLI
+    /// How often the backend was asked for an answer: a stream to Cursor, a process of the CLI
     /// or a prompt to one.
     pub(crate) fn runs(&self) -> usize {
         let log = self.log();

@@ -38,7 +38,7 @@ fn a_result_is_answered_after_a_restart(backend: Backend) {
     assert_eq!(first.calls[0].name, "get_weather", "{first:?}");
     messages.extend([first.message(), first.calls[0].result("rain in Oslo")]);
     replace(&mut gateway);
-    // The chain goes on where it was.
+    // The chain continues.
     let second = gateway.ask(&body(&messages));
     assert_eq!(second.calls[0].name, "get_time", "{second:?}");
     messages.extend([second.message(), second.calls[0].result("noon in Rome")]);
@@ -47,7 +47,7 @@ fn a_result_is_answered_after_a_restart(backend: Backend) {
     gateway.assert_idle();
 }
 
-/// Both are sent by a client that names its session and tells only what is new.
+/// Both are sent by a client that names its session and sends only what is new.
 fn a_conversation_goes_on_after_a_restart(backend: Backend) {
     let mut gateway = Gateway::start_lasting(backend);
     let session = [("x-session-id", "restarted")];

@@ -106,7 +106,7 @@ fn pieces_come_as_they_are_said(backend: Backend) {
     assert!((80..=150).contains(&median), "{median} ms: {shown:?}");
 }
 
-/// The same request again is the same answer, and asks nobody.
+/// The same request again gets the same answer, without asking the backend.
 fn a_retry_gets_the_same_answer(backend: Backend) {
     let gateway = Gateway::start(backend, "[[rule]]\nsteps = [{ text = \"Run {uptime_us}.\" }]");
     let (key, other) = ([("idempotency-key", "k-1")], [("idempotency-key", "k-2")]);
@@ -122,7 +122,7 @@ fn a_retry_gets_the_same_answer(backend: Backend) {
     assert_eq!(gateway.runs(), 2);
 }
 
-/// Whoever names the conversation tells only what is new, and may be quick about it.
+/// A client that names the conversation sends only what is new, and may be quick about it.
 fn a_named_conversation_is_remembered(backend: Backend) {
     let gateway = Gateway::start(backend, "");
     let session = [("x-session-id", "remembered")];

@@ -1,4 +1,4 @@
-//! What the backends differ in, as `docs/backends.md` tells it.
+//! What the backends differ in, as `docs/backends.md` describes it.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ const BEGIN: &str = "<!-- capabilities -->\n";
 const END: &str = "<!-- /capabilities -->";
 
 #[test]
-fn the_documentation_has_the_table_that_the_code_goes_by() {
+fn documentation_matches_the_capabilities_in_code() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/backends.md");
     let text = std::fs::read_to_string(path).unwrap();
     let (_, rest) = text.split_once(BEGIN).unwrap();

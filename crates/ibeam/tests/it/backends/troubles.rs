@@ -54,7 +54,7 @@ fn nobody_signed_in_says_what_to_do(backend: Backend) {
     gateway.assert_idle();
 }
 
-/// The text is there, and then the error: nobody takes it for the whole answer.
+/// The text is there, and then the error, so it is not taken for the whole answer.
 fn an_error_in_the_middle_ends_the_stream(backend: Backend) {
     let scenario = r#"
         [[rule]]

@@ -28,7 +28,7 @@ const CLIENTS: usize = 6;
 /// is given 2 s.
 const GONE: Duration = Duration::from_secs(20);
 
-/// What may stay open after the first turn: the door of the rooms, and what watches it.
+/// What may stay open after the first turn: the listener of the rooms, and its task.
 const SLACK: usize = 4;
 
 /// A way for a turn to end badly.
@@ -165,7 +165,7 @@ struct Before {
 
 impl Before {
     fn of(gateway: &Gateway) -> Self {
-        // Whoever asks who is signed in starts a child, too.
+        // Asking which account is signed in starts a child, too.
         nothing_left("at the start", GONE, || shown(&gateway.marked()));
         let descriptors = descriptors(gateway.id()).values().sum();
         Self { children: children(gateway.id()), descriptors }
@@ -255,7 +255,7 @@ fn call(gateway: &Gateway, turn: usize, rooms: &Rooms) -> (Value, Said) {
     (question, said)
 }
 
-/// Nobody answers there, or the path is not known any more.
+/// The port is closed, or the path is unknown.
 fn is_closed(url: &str, bearer: &str) -> bool {
     let (address, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
     let Ok(mut stream) = TcpStream::connect(address) else { return true };
@@ -275,7 +275,7 @@ fn is_closed(url: &str, bearer: &str) -> bool {
 
 // === the end of the program ===
 
-/// One turn that waits for its tool, one that is being told; the children of both have
+/// One turn that waits for its tool, one that streams; the children of both have
 /// children of their own, and are deaf.
 fn busy(backend: &str) -> Gateway {
     let words = "zombie,ignore-sigterm,slow:100ms";
@@ -293,7 +293,7 @@ fn busy(backend: &str) -> Gateway {
 }
 
 #[test]
-fn a_gateway_that_is_told_to_end_takes_all_with_it() {
+fn stopped_gateway_ends_all_children() {
     for backend in BACKENDS {
         let gateway = busy(backend);
         let runs = gateway.runs();
@@ -311,7 +311,7 @@ fn a_gateway_that_is_told_to_end_takes_all_with_it() {
 }
 
 #[test]
-fn what_a_killed_gateway_left_is_swept_by_the_next_one() {
+fn next_gateway_cleans_up_after_a_killed_one() {
     for backend in BACKENDS {
         let mut gateway = busy(backend);
         let before = gateway.marked();

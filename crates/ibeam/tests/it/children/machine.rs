@@ -24,7 +24,7 @@ pub(super) fn marked(home: &Path) -> Vec<Process> {
     processes().into_iter().filter(is_ours).map(Process::of).collect()
 }
 
-/// The children of a process, dead ones that nobody has asked after included.
+/// The children of a process, including zombies.
 pub(super) fn children(of: u32) -> Vec<Process> {
     let parent = |id: &u32| {
         let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();

@@ -29,7 +29,7 @@ struct Gateway {
 }
 
 impl Gateway {
-    /// `words` tell the stand-in how to behave; `settings` are those of `--set`.
+    /// `words` configure the stand-in; `settings` are those of `--set`.
     fn start(backend: &str, words: &str, settings: &[&str]) -> Self {
         let home = Home::new();
         let mut line = format!("serve --sim --port 0 --backend {backend}");

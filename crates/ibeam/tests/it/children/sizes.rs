@@ -31,7 +31,7 @@ fn long_prompt(backend: &str) {
     assert!(said.text.contains("(5000000 characters)"), "{backend}: {}", said.text);
 }
 
-/// The child is told how much is missing, and goes on with what there is.
+/// The child learns how much is missing, and continues with the rest.
 #[test]
 fn a_result_of_twenty_megabytes_is_cut_with_a_note() {
     let result = "0123456789".repeat(2 * MB);
@@ -143,7 +143,7 @@ impl Heard {
         read > 0
     }
 
-    /// It goes on where it stopped: every line of ten bytes is its own number.
+    /// It continues where it stopped: every line of ten bytes is its own number.
     fn check(&mut self, part: &[u8]) {
         let at = self.text % PIECE;
         let first: String =

@@ -75,7 +75,7 @@ async fn client_rule_10_usage_comes_only_when_it_is_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn client_rule_11_reasoning_has_one_name_out_and_both_in() {
+async fn client_rule_11_reasoning_is_sent_under_one_name_and_read_under_both() {
     let lab = Lab::scenario("[[rule]]\nsteps = [{ thinking = \"Hm.\" }, { text = \"{history}\" }]");
     let events = events(&lab, CHAT, &CHAT.ask("hi", true)).await;
     let reasoning: String = events

@@ -39,7 +39,7 @@ fn the_document_names_the_test_of_every_rule() {
 
 /// Each row of the first table names a file of tests and a step that runs it.
 #[test]
-fn the_document_names_files_and_steps_that_there_are() {
+fn the_document_names_existing_files_and_steps() {
     let document = read("docs/conformance.md");
     let steps = read("xtask/src/test/steps.rs");
     let rows: Vec<Vec<&str>> = document

@@ -82,7 +82,7 @@ const BUSY: &str = r#"
 "#;
 
 #[tokio::test(start_paused = true)]
-async fn client_rule_03_a_429_says_when_to_come_back() {
+async fn client_rule_03_a_429_has_retry_after() {
     let lab = Lab::scenario(BUSY);
     for api in APIS {
         for (text, wait) in [("slowly", "3"), ("somehow", "5")] {
@@ -96,7 +96,7 @@ async fn client_rule_03_a_429_says_when_to_come_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn client_rule_04_what_must_not_be_tried_again_says_so() {
+async fn client_rule_04_permanent_errors_forbid_a_retry() {
     let lab = Lab::scenario(BUSY);
     for api in APIS {
         let reply = post(&lab, api.path(), &api.ask("used up", true)).await;
@@ -192,7 +192,7 @@ const MIXED: &str = r#"
 "#;
 
 #[tokio::test(start_paused = true)]
-async fn client_rule_07_words_and_parallel_calls_in_one_answer() {
+async fn client_rule_07_text_and_parallel_calls_in_one_answer() {
     let lab = Lab::scenario(MIXED);
     for api in APIS {
         let answer = whole(&lab, api, &api.ask_with_tool("go", false)).await;

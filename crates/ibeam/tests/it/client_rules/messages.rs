@@ -62,9 +62,9 @@ async fn client_rule_18_events_are_named_and_input_comes_in_deltas() {
 }
 
 /// A client that meets a broken stream may ask again in silence, so what counts is how
-/// often it was asked. Here nobody asks twice, and the stream must say all.
+/// often it was asked. Here it is asked once, and the stream must have everything.
 #[tokio::test(start_paused = true)]
-async fn client_rule_19_one_stream_says_all_that_a_whole_answer_says() {
+async fn client_rule_19_a_stream_has_all_that_a_whole_answer_has() {
     let lab = Lab::new();
     let whole = whole(&lab, MESSAGES, &MESSAGES.ask_with_tool("run `echo hi`", false)).await;
     let runs = lab.sim.stats().runs_started;

@@ -101,7 +101,7 @@ impl Api {
         }
     }
 
-    /// The code or the type that an error is told apart by.
+    /// The code or the type that identifies an error.
     fn error(self, body: &Value) -> &str {
         let name = if self == Self::Messages { "type" } else { "code" };
         body["error"][name].as_str().unwrap_or_default()

@@ -50,7 +50,7 @@ async fn client_rule_13_items_are_added_grown_and_done_under_one_id() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn client_rule_14_a_socket_that_is_not_served_is_426() {
+async fn client_rule_14_an_unserved_websocket_gets_426() {
     let lab = Lab::with(SimConfig::default(), |config| config.websocket = false);
     let upgrade = [
         ("connection", "Upgrade"),
@@ -65,7 +65,7 @@ async fn client_rule_14_a_socket_that_is_not_served_is_426() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn client_rule_15_the_request_is_echoed_as_the_specification_has_it() {
+async fn client_rule_15_the_request_is_echoed_as_specified() {
     let lab = Lab::new();
     let mut body = RESPONSES.ask_with_tool("Say hello", false);
     body["tools"].as_array_mut().unwrap().push(json!({

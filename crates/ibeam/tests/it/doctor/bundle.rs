@@ -25,7 +25,7 @@ fn unpacked(path: &Path) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn it_has_everything_but_secrets() {
+fn bundle_has_no_secrets() {
     let world = World::new();
     let claims = json!({ "sub": "auth0|user_planted", "email": "planted@example.com",
         "exp": 4_102_444_800_u64, "aud": "planted" });
@@ -172,7 +172,7 @@ fn configured_secrets_are_masked_by_their_value() {
 
 /// A report of settings that cannot be used can be packed, too.
 #[test]
-fn it_can_be_made_when_nothing_works() {
+fn bundle_can_be_written_when_everything_fails() {
     let world = World::new();
     let path = world.path().join("b.tar.gz");
     let line = format!("--sim --set limits.turns=0 --bundle {}", path.display());

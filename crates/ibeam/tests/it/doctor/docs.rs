@@ -1,4 +1,4 @@
-//! docs/doctor.md tells of every code, and its table of faults is the one that is tested.
+//! docs/doctor.md describes every code, and its table of faults is the one that is tested.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ fn every_code_has_a_section() {
 }
 
 #[test]
-fn the_table_of_faults_is_what_is_tested() {
+fn table_of_faults_matches_the_tests() {
     let page = page();
     let rows: BTreeSet<(String, String)> = page
         .lines()

@@ -184,7 +184,7 @@ fn the_first_red_line_names_each_fault() {
 
 /// What only follows from a fault is not blamed: there is one red line.
 #[test]
-fn nothing_else_is_blamed() {
+fn no_other_check_fails() {
     for fault in FAULTS.iter().filter(|fault| fault.name != "clock skew") {
         let world = World::new();
         let report = (fault.inject)(&world).json();
@@ -199,7 +199,7 @@ fn nothing_else_is_blamed() {
 /// A backend that is well but for its clock: everything works, and the clock is the one red
 /// line.
 #[test]
-fn with_a_clock_that_is_off_the_rest_still_works() {
+fn wrong_clock_does_not_affect_other_checks() {
     let world = World::new();
     let sim = simulator(tidy(), None);
     let report = world.at(&other_dates(&sim), "--transport h1").json();
@@ -260,7 +260,7 @@ fn redated(piece: &[u8]) -> Vec<u8> {
 // === the same faults in other clothes ===
 
 #[test]
-fn http2_that_breaks_inside_is_found_as_well() {
+fn http2_that_breaks_after_tls_is_found() {
     for http2 in [SimHttp2::Status(464), SimHttp2::Http11Required] {
         let world = World::new();
         let report = world.at(&simulator(SimConfig { http2, ..tidy() }, None), "").json();
@@ -277,7 +277,7 @@ fn http2_that_breaks_inside_is_found_as_well() {
 }
 
 #[test]
-fn a_tls_box_without_http2_is_told_from_a_wrong_ca() {
+fn tls_proxy_without_http2_is_not_a_wrong_ca() {
     let world = World::new();
     let (cert, key) = world.certificate();
     let tls = Some((cert.as_path(), key.as_path()));
@@ -292,7 +292,7 @@ fn a_tls_box_without_http2_is_told_from_a_wrong_ca() {
 }
 
 #[test]
-fn a_child_that_dies_in_its_turn_is_dead_as_well() {
+fn child_that_dies_in_its_turn_is_reported_as_dead() {
     for (words, backend) in [("crash-after:1", "cli"), ("exit-1:it broke", "cli")] {
         let world = World::new();
         let line = format!("--sim --backend {backend} --port 0");
@@ -322,7 +322,7 @@ fn an_installed_client_that_is_too_old_is_named() {
 }
 
 #[test]
-fn an_exposed_sign_in_is_a_matter_of_files() {
+fn exposed_sign_in_is_reported_under_files() {
     let world = World::new();
     let text = format!(r#"{{"type":"oauth","access":"{0}","refresh":"{0}"}}"#, Sim::TOKEN);
     let path = world.put(".config/ibeam/credentials/default.json", &text, 0o644);
@@ -331,13 +331,13 @@ fn an_exposed_sign_in_is_a_matter_of_files() {
     for check in ["credential", "token", "models"] {
         assert_eq!(state(&report, check), "skipped", "{report:#}");
     }
-    // Each command that it gives mends something, until nothing is left.
+    // Each command that it gives fixes something, until nothing is left.
     for _ in 0..3 {
         let report = world.sim("").without("CURSOR_ACCESS_TOKEN").json();
         let Some(red) = first_red(&report) else { break };
-        let mend = red["fix"].as_str().unwrap();
-        assert!(mend.starts_with("chmod "), "{red}");
-        assert!(Command::new("/bin/sh").args(["-c", mend]).status().unwrap().success());
+        let fix = red["fix"].as_str().unwrap();
+        assert!(fix.starts_with("chmod "), "{red}");
+        assert!(Command::new("/bin/sh").args(["-c", fix]).status().unwrap().success());
     }
     let report = world.sim("").without("CURSOR_ACCESS_TOKEN").json();
     assert_eq!(report["ok"], true, "{report:#}");
@@ -345,7 +345,7 @@ fn an_exposed_sign_in_is_a_matter_of_files() {
 }
 
 #[test]
-fn where_nobody_is_there_it_is_not_the_token() {
+fn unreachable_backend_is_not_a_token_failure() {
     let world = World::new();
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let report = world.at(&format!("http://{closed}"), "").json();
@@ -363,7 +363,7 @@ fn where_nobody_is_there_it_is_not_the_token() {
 }
 
 #[test]
-fn settings_that_cannot_be_used_come_first() {
+fn invalid_settings_come_first() {
     let world = World::new();
     let report = world.sim("--set limits.turns=0").json();
     assert_eq!(report["cause"], "settings_invalid", "{report:#}");
@@ -372,7 +372,7 @@ fn settings_that_cannot_be_used_come_first() {
 
 /// A disk that is really full, where this user may make one.
 #[test]
-fn a_file_system_without_room_is_full() {
+fn full_file_system_is_reported() {
     let world = World::new();
     let folder = world.path().join(".local/state/ibeam");
     fs::create_dir_all(&folder).unwrap();

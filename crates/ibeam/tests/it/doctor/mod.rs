@@ -23,7 +23,7 @@ fn state<'a>(report: &'a Value, check: &str) -> &'a str {
 }
 
 #[test]
-fn on_the_simulator_every_line_is_green() {
+fn every_check_passes_on_the_simulator() {
     let world = World::new();
     let report = world.sim("").json();
     assert_eq!(report["cause"], Value::Null, "{report:#}");
@@ -51,7 +51,7 @@ fn on_the_simulator_every_line_is_green() {
 
 /// Without any network: the simulator in the process, and the simulated CLI in both its ways.
 #[test]
-fn the_other_backends_are_examined_too() {
+fn other_backends_are_examined() {
     for (line, backend) in
         [("--sim", "sim"), ("--sim --backend cli", "cli"), ("--sim --backend acp", "acp")]
     {
@@ -66,7 +66,7 @@ fn the_other_backends_are_examined_too() {
 }
 
 #[test]
-fn offline_nobody_is_called() {
+fn offline_contacts_no_host() {
     let world = World::new();
     let backend = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     backend.set_nonblocking(true).unwrap();
@@ -81,7 +81,7 @@ fn offline_nobody_is_called() {
 }
 
 #[test]
-fn people_get_lines_and_commands_without_colour_in_a_pipe() {
+fn piped_report_has_no_colour() {
     let world = World::new();
     let output = Patient::new(&world, "--sim --model no-such-model").page();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -94,7 +94,7 @@ fn people_get_lines_and_commands_without_colour_in_a_pipe() {
 }
 
 #[test]
-fn scripts_find_the_same_fields_in_every_version() {
+fn json_report_has_stable_fields() {
     let world = World::new();
     let report = Patient::new(&world, "--sim --offline").json();
     let names = |value: &Value| -> Vec<String> {
@@ -120,7 +120,7 @@ fn scripts_find_the_same_fields_in_every_version() {
 }
 
 #[test]
-fn a_gateway_that_runs_is_no_conflict() {
+fn running_gateway_is_not_a_conflict() {
     let world = World::new();
     let gateway = crate::cli::Server::start(world.home.ibeam("serve --sim --port 0"));
     let port = gateway.url.rsplit(':').next().unwrap().to_owned();
@@ -131,9 +131,9 @@ fn a_gateway_that_runs_is_no_conflict() {
     assert!(line["what"].as_str().unwrap().contains("is running at"), "{line}");
 }
 
-/// What a gateway has not understood since it started is told as well.
+/// Unknown messages that a running gateway has counted are reported, too.
 #[test]
-fn the_drift_of_a_gateway_that_runs_is_told() {
+fn drift_of_a_running_gateway_is_reported() {
     let world = World::new();
     let steps = "[[rule]]\nsteps = [{ unknown_query = { field = 99 } }, { text = \"ok\" }]\n";
     let scenario = world.put("drift.toml", steps, 0o600);

@@ -37,7 +37,7 @@ impl World {
         self.at(&self.sim.url, line)
     }
 
-    /// Asks somebody else.
+    /// Contacts another host.
     pub(super) fn at(&self, url: &str, line: &str) -> Patient {
         let port = if line.contains("--port") { "" } else { " --port 0" };
         let patient = Patient::new(self, &format!("--api-url {url}{port} {line}"));
@@ -53,7 +53,7 @@ impl World {
         path
     }
 
-    /// A certificate for 127.0.0.1 that nobody has signed, and its key.
+    /// A certificate for 127.0.0.1 that is not signed by a CA, and its key.
     pub(super) fn certificate(&self) -> (PathBuf, PathBuf) {
         let names = ["127.0.0.1".to_owned(), "localhost".to_owned()];
         let made = rcgen::generate_simple_self_signed(names).unwrap();

@@ -61,6 +61,10 @@ impl Equipment {
         Self { tools: fitted }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.tools.is_empty()
+    }
+
     /// The first tool of a kind that a call can be made for.
     fn call(
         &self,

@@ -199,6 +199,7 @@ impl Form {
 
     /// What was printed, and the exit.
     fn stream(&self, output: Output) -> Vec<Reply> {
+        let result = self.result(output.clone());
         let exit = ShellStreamExit {
             code: u32::try_from(output.code).unwrap_or(1),
             cwd: self.directory.clone(),
@@ -214,7 +215,10 @@ impl Form {
             events.push(Event::Stderr(ShellStreamStderr { data: output.stderr }));
         }
         events.push(Event::Exit(exit));
-        events.into_iter().map(event).collect()
+        let mut replies: Vec<Reply> = events.into_iter().map(event).collect();
+        // Without a result behind the stream a resumed run stays silent.
+        replies.push(Reply::ShellResult(result));
+        replies
     }
 }
 

@@ -30,8 +30,7 @@ use crate::{
         query,
     },
     peer::{
-        AnnouncedCall, PeerCall, PeerEvent, PeerFailure, PeerOutput, RunTokens, TurnClocks,
-        TurnView, classify,
+        PeerCall, PeerEvent, PeerFailure, PeerOutput, RunTokens, TurnClocks, TurnView, classify,
     },
 };
 
@@ -111,28 +110,37 @@ impl AgentPeer {
         match update {
             Update::TextDelta(delta) => {
                 stream.stored = Stored::Nothing;
+                stream.generation.next();
+                self.spec.learn_form();
                 self.event(PeerEvent::Text(delta.text));
             }
-            Update::ThinkingDelta(delta) => self.event(PeerEvent::Reasoning(delta.text)),
+            Update::ThinkingDelta(delta) => {
+                stream.generation.next();
+                self.event(PeerEvent::Reasoning(delta.text));
+            }
             Update::TokenDelta(delta) => self.event(PeerEvent::OutputTokens(delta.tokens)),
             Update::StepStarted(_) => stream.open_steps += 1,
             Update::StepCompleted(_) => {
                 stream.open_steps = stream.open_steps.saturating_sub(1);
+                stream.generation.end();
                 self.event(PeerEvent::BatchComplete);
             }
             Update::ToolCallStarted(call) => {
-                self.announce(&call.call_id, call.tool_call, String::new());
-                let begun = &mut self.stream.begun;
-                if begun.len() < BEGUN_CAP {
-                    begun.insert(call.call_id);
+                if stream.begun.len() < BEGUN_CAP {
+                    stream.begun.insert(call.call_id.clone());
                 }
+                self.on_named(&call.call_id, call.tool_call.as_ref());
             }
             Update::PartialToolCall(call) => {
-                self.announce(&call.call_id, call.tool_call, call.args_text_delta);
+                self.on_named(&call.call_id, call.tool_call.as_ref());
             }
             Update::ToolCallCompleted(call) => {
                 stream.begun.remove(&call.call_id);
-                self.event(PeerEvent::CallCompleted(call.call_id));
+                self.on_call_over(&call.call_id, call.tool_call.as_ref());
+            }
+            Update::ToolRequestsListed(listed) => {
+                stream.generation.list(listed.call_count);
+                self.report_calls();
             }
             Update::TurnEnded(usage) => {
                 stream.ended_until = Some(now + clocks.end_wait);
@@ -160,44 +168,72 @@ impl AgentPeer {
             | Update::FeedbackRequest(_)
             | Update::ResponseComparison(_)
             | Update::ContextInjectionState(_)
-            | Update::RoutedModelUpdate(_)
-            | Update::ToolRequestsListed(_) => {}
+            | Update::RoutedModelUpdate(_) => {}
         }
     }
 
-    /// A notice about a call of a client's tool. The text is the whole of the arguments so far.
-    fn announce(&mut self, wire_id: &str, call: Option<WireCall>, arguments: String) {
-        let Some(Tool::McpToolCall(mcp)) = call.and_then(|call| call.tool) else { return };
-        // The first notice has no name yet.
-        let Some(args) = mcp.args else { return };
-        let Some(name) = self.spec.around.toolbox.client_name(&args) else { return };
-        let (wire_id, name) = (wire_id.to_owned(), name.to_owned());
-        self.event(PeerEvent::CallAnnounced(Box::new(AnnouncedCall { wire_id, name, arguments })));
+    /// A notice about a call. It may still be refused or changed, so the client hears nothing of
+    /// it; but calls that came are kept back until this one is decided, too.
+    fn on_named(&mut self, id: &str, call: Option<&WireCall>) {
+        if is_mcp(call) {
+            self.stream.generation.name(id);
+            self.report_calls();
+        }
+    }
+
+    /// A call is over: made by the client, run by the backend, or refused before it was made.
+    fn on_call_over(&mut self, id: &str, call: Option<&WireCall>) {
+        let never_made = self.stream.generation.settle(id);
+        if never_made && is_mcp(call) {
+            self.event(PeerEvent::Refused);
+        }
+        self.report_calls();
+    }
+
+    /// Says how many calls are still to come.
+    fn report_calls(&mut self) {
+        let generation = &self.stream.generation;
+        let (ahead, is_complete) = (generation.ahead(), generation.is_complete());
+        self.event(PeerEvent::CallsAhead(ahead));
+        if is_complete {
+            self.event(PeerEvent::BatchComplete);
+        }
+    }
+
+    /// The backend works on something else than calls, unless it said that more of them come.
+    fn end_batch(&mut self) {
+        if self.stream.generation.ahead() == 0 {
+            self.event(PeerEvent::BatchComplete);
+        }
     }
 
     fn on_exec(&mut self, exec: &ExecServerMessage) {
-        let is_context = matches!(exec.message, Some(Ask::RequestContextArgs(_)));
-        if is_context {
-            self.event(PeerEvent::BatchComplete);
+        if matches!(exec.message, Some(Ask::RequestContextArgs(_))) {
+            self.end_batch();
         }
         if let Some(refusal) = self.half_read.refusal(exec) {
             self.reply(exec, refusal);
-            return;
+        } else {
+            self.judge(exec);
         }
-        let around = &self.spec.around;
-        let verdict = exec::judge(
-            exec,
-            &around.toolbox,
-            &around.equipment,
-            &around.context,
-            around.permissions,
-        );
-        if !is_context && !matches!(verdict, Verdict::ClientTool(_)) {
-            self.event(PeerEvent::Refused);
+        if let Some(id) = exec.message.as_ref().and_then(exec::call_id) {
+            self.stream.generation.settle(id);
+            self.report_calls();
         }
+    }
+
+    fn judge(&mut self, exec: &ExecServerMessage) {
+        let (around, context) = (&self.spec.around, self.spec.context());
+        let verdict =
+            exec::judge(exec, &around.toolbox, &around.equipment, &context, around.permissions);
         match verdict {
             Verdict::Reply(reply) => self.reply(exec, *reply),
+            Verdict::Refuse(reply) => {
+                self.event(PeerEvent::Refused);
+                self.reply(exec, *reply);
+            }
             Verdict::Throw(error) => {
+                self.event(PeerEvent::Refused);
                 if exec.message.is_none() {
                     self.drift.unknown_arm();
                 }
@@ -209,15 +245,11 @@ impl AgentPeer {
 
     /// The order to call a tool of the client.
     fn ask_client(&mut self, exec: &ExecServerMessage, call: ClientCall) {
-        let wire_id = match &exec.message {
-            Some(Ask::McpArgs(args)) => args.tool_call_id.as_str(),
-            Some(Ask::ReadArgs(args) | Ask::RedactedReadArgs(args)) => args.tool_call_id.as_str(),
-            _ => "",
-        };
+        self.spec.learn_form();
+        let wire_id = exec.message.as_ref().and_then(exec::call_id).unwrap_or_default();
         let ClientCall { name, arguments, back } = call;
         self.event(PeerEvent::Call(Box::new(PeerCall {
             key: exec.id.into(),
-            wire_id: wire_id.to_owned(),
             name,
             arguments,
             is_client_tool: back.is_mcp(),
@@ -252,7 +284,7 @@ impl AgentPeer {
         if let Some(tokens) = tokens {
             self.event(PeerEvent::ContextTokens(tokens.used_tokens.into()));
         }
-        self.event(PeerEvent::BatchComplete);
+        self.end_batch();
     }
 
     fn on_kv(&mut self, kv: KvServerMessage) {
@@ -335,6 +367,11 @@ impl AgentPeer {
             }
         }
     }
+}
+
+/// Whether a notice is about a call of a client's tool. The first one names nothing.
+fn is_mcp(call: Option<&WireCall>) -> bool {
+    matches!(call.and_then(|call| call.tool.as_ref()), Some(Tool::McpToolCall(_)))
 }
 
 fn run_tokens(ended: &TurnEndedUpdate) -> RunTokens {

@@ -1,6 +1,7 @@
 //! The Agent API as the turn machine sees it: the first message of each stream, answers to
 //! what the backend asks for, and the state that a conversation continues from.
 
+mod generation;
 mod half_read;
 mod inbound;
 mod outbound;
@@ -35,10 +36,12 @@ use crate::{
 };
 
 /// How a stream is opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentOpen {
     /// Resuming over HTTP/2 after an internal-error reset gives an empty turn.
     pub prefer_h1: bool,
+    /// The tools that the model may use, as a header names them. Empty: none.
+    pub allowed_tools: String,
 }
 
 /// What the backend needs to recognise the result of a call.
@@ -92,6 +95,8 @@ impl Peer for AgentPeer {
     type In = Bytes;
     type Call = AgentCall;
 
+    const CALL_PATIENCE: Duration = Duration::from_millis(1_500);
+
     fn new(request: &TurnRequest, plan: Plan) -> Self {
         let mut since = Since::default();
         since.begin(request);
@@ -119,7 +124,7 @@ impl Peer for AgentPeer {
     fn open(&mut self) -> AgentOpen {
         // Else a failure to open this stream would look like the end of the one before it.
         self.stream = Stream::new(Millis(0));
-        AgentOpen { prefer_h1: self.prefer_h1 }
+        AgentOpen { prefer_h1: self.prefer_h1, allowed_tools: self.spec.allowed_tools() }
     }
 
     fn on_opened(&mut self, clocks: &TurnClocks, now: Millis) {
@@ -252,8 +257,7 @@ impl Peer for AgentPeer {
 
     fn can_resume(&self, turn: &TurnView<'_>) -> bool {
         let covers = |checkpoint: &Checkpoint| checkpoint.covers(turn);
-        // The client has half of a call that another stream would make under another id.
-        self.checkpoint.as_ref().is_some_and(covers) && !turn.has_announced
+        self.checkpoint.as_ref().is_some_and(covers)
     }
 
     fn resume_run(&mut self) {
@@ -270,6 +274,15 @@ impl Peer for AgentPeer {
 
     fn lacks_results(&self) -> bool {
         true
+    }
+
+    fn adapt(&mut self, remedy: Remedy, error: &TurnError) -> bool {
+        match remedy {
+            Remedy::OtherForm | Remedy::FreshConversation => self.spec.use_other_form(),
+            Remedy::AllowTool => self.spec.allow_tool(&error.message),
+            Remedy::MaxMode => self.spec.use_max_mode(),
+            Remedy::None | Remedy::Retry | Remedy::Resume | Remedy::FreshToken => false,
+        }
     }
 
     fn rebuild(&mut self, conversation_id: Option<String>, turn: &TurnView<'_>) {
@@ -343,6 +356,7 @@ impl Peer for AgentPeer {
             checkpoint.before_results = true;
         }
         let stream = &mut self.stream;
+        stream.generation.next();
         stream.last_frame = now;
         stream.last_progress = now;
         stream.next_heartbeat.get_or_insert(now + clocks.heartbeat);

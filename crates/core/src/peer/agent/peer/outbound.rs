@@ -37,6 +37,7 @@ impl AgentPeer {
             error: error.to_owned(),
             stack_trace: None,
         }));
+        self.close_exec(exec);
     }
 
     fn send_control(&mut self, message: Control) {

@@ -2,6 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
+use super::generation::Generation;
 use crate::{codec::connect::Decoder, model::Millis};
 
 /// How many calls under way are told apart. What counts is whether there are any.
@@ -38,6 +39,7 @@ pub(super) struct Stream {
     /// Calls that the backend has begun and not yet completed; no more than
     /// [`BEGUN_CAP`].
     pub(super) begun: HashSet<String>,
+    pub(super) generation: Generation,
     pub(super) stored: Stored,
     /// Heartbeats of the backend since it last said anything else.
     pub(super) heartbeats: u32,
@@ -68,6 +70,7 @@ impl Stream {
             ended_until: None,
             open_steps: 0,
             begun: HashSet::new(),
+            generation: Generation::default(),
             stored: Stored::Nothing,
             heartbeats: 0,
         }

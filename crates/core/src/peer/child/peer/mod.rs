@@ -375,7 +375,6 @@ impl ChildPeer {
         }
         self.event(PeerEvent::Call(Box::new(PeerCall {
             key: id,
-            wire_id: String::new(),
             name,
             arguments,
             is_client_tool: true,

@@ -1,5 +1,5 @@
 //! YAML. The text is parsed to know that it is well-formed and where things are; then
-//! lines are put between those that are there. It is never printed anew.
+//! lines are put between those that are there. It is never printed as a whole.
 
 mod print;
 mod read;
@@ -12,14 +12,12 @@ use self::{
     print::{block_item, block_pair, flow},
     read::YamlReader,
 };
-use super::EditRefused;
-
-const MARK: &str = "\u{feff}";
+use super::{EditRefused, ListDocument, SettingsDocument, split_mark};
 
 /// A text with one document, whose value is a mapping, a sequence or nothing yet.
 #[derive(Debug)]
 pub(crate) struct YamlDocument {
-    marked: bool,
+    mark: &'static str,
     text: String,
     /// `None` for a text without a value.
     root: Option<YamlNode>,
@@ -53,40 +51,49 @@ enum YamlKind {
 
 impl fmt::Display for YamlDocument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mark = if self.marked { MARK } else { "" };
-        write!(f, "{mark}{}", self.text)
+        write!(f, "{}{}", self.mark, self.text)
     }
 }
 
-impl YamlDocument {
-    /// # Errors
-    /// The text is not well-formed, holds several documents, or a key twice.
-    pub(crate) fn parse(text: &str) -> Result<Self, EditRefused> {
-        let (marked, text) = match text.strip_prefix(MARK) {
-            Some(rest) => (true, rest),
-            None => (false, text),
-        };
+impl SettingsDocument for YamlDocument {
+    fn parse(text: &str) -> Result<Self, EditRefused> {
+        let (mark, text) = split_mark(text);
         let root = YamlReader::new(text).document()?;
-        Ok(Self { marked, text: text.to_owned(), root })
+        Ok(Self { mark, text: text.to_owned(), root })
     }
 
-    /// The value at a path.
-    pub(crate) fn get(&self, path: &[&str]) -> Option<Value> {
+    fn get(&self, path: &[&str]) -> Option<Value> {
         self.node(path).map(value)
     }
 
-    /// Puts a value at a path. What leads there is made if need be.
-    ///
-    /// # Errors
-    /// Something else stands in the way.
-    pub(crate) fn set(&mut self, path: &[&str], wanted: &Value) -> Result<(), EditRefused> {
+    fn set(&mut self, path: &[&str], wanted: &Value) -> Result<(), EditRefused> {
         if path.is_empty() || self.get(path).as_ref() == Some(wanted) {
             return Ok(());
         }
         let meant = |whole: &mut Value| at(whole, path).map(|at| *at = wanted.clone());
         self.checked(meant, |document| document.put(path, wanted))
     }
+}
 
+impl ListDocument for YamlDocument {
+    /// An empty path is the document itself.
+    fn push_unique(&mut self, path: &[&str], wanted: &Value) -> Result<(), EditRefused> {
+        let meant = |whole: &mut Value| {
+            let list = at(whole, path)?;
+            if list.is_null() {
+                *list = Value::Array(Vec::new());
+            }
+            let list = list.as_array_mut()?;
+            if !list.contains(wanted) {
+                list.push(wanted.clone());
+            }
+            Some(())
+        };
+        self.checked(meant, |document| document.push(path, wanted))
+    }
+}
+
+impl YamlDocument {
     fn put(&mut self, path: &[&str], wanted: &Value) -> Result<(), EditRefused> {
         if let Some(node) = self.node(path) {
             let (start, end) = (node.start, node.end);
@@ -131,26 +138,6 @@ impl YamlDocument {
                 Err(EditRefused::in_the_way(above, "a mapping"))
             }
         }
-    }
-
-    /// Puts a value at the end of the sequence at a path, unless it is there. An empty path
-    /// is the document itself.
-    ///
-    /// # Errors
-    /// Something else stands in the way.
-    pub(crate) fn push_unique(&mut self, path: &[&str], wanted: &Value) -> Result<(), EditRefused> {
-        let meant = |whole: &mut Value| {
-            let list = at(whole, path)?;
-            if list.is_null() {
-                *list = Value::Array(Vec::new());
-            }
-            let list = list.as_array_mut()?;
-            if !list.contains(wanted) {
-                list.push(wanted.clone());
-            }
-            Some(())
-        };
-        self.checked(meant, |document| document.push(path, wanted))
     }
 
     fn push(&mut self, path: &[&str], wanted: &Value) -> Result<(), EditRefused> {

@@ -26,7 +26,7 @@ fn set(text: &str, path: &[&str], value: &Value) -> String {
 }
 
 #[test]
-fn items_go_below_the_last_one() {
+fn items_are_added_after_the_last_one() {
     let text = "# mine\nname: x # a\nmodels:\n  - name: a\n    roles: [chat]\n\n# end\nlast: 1\n";
     let after = push(text, &["models"], &json!({ "name": "b", "roles": ["chat", "edit"] }));
     let new = "  - name: b\n    roles:\n      - chat\n      - edit\n";
@@ -34,7 +34,7 @@ fn items_go_below_the_last_one() {
 }
 
 #[test]
-fn lists_without_indent_and_at_the_top_too() {
+fn lists_without_indent_and_at_the_top_are_extended() {
     assert_eq!(push("a:\n- x\nb: 1\n", &["a"], &json!("z")), "a:\n- x\n- z\nb: 1\n");
     assert_eq!(push("- id: a\n", &[], &json!({ "id": "b" })), "- id: a\n- id: b\n");
     assert_eq!(push("", &[], &json!({ "id": "b", "k": 1 })), "- id: b\n  k: 1\n");
@@ -64,7 +64,7 @@ fn settings_are_replaced_or_added() {
 }
 
 #[test]
-fn values_mean_what_readers_take_them_for() {
+fn scalars_are_typed_like_in_yaml() {
     let document = YamlDocument::parse("a: yes\nb: '1'\nc: 1.5\nd: ~\ne: True\n").unwrap();
     let all = json!({ "a": "yes", "b": "1", "c": 1.5, "d": null, "e": true });
     assert_eq!(document.get(&[]), Some(all));
@@ -74,7 +74,7 @@ fn values_mean_what_readers_take_them_for() {
 }
 
 #[test]
-fn what_is_malformed_or_in_the_way_is_told() {
+fn malformed_or_conflicting_text_is_refused() {
     let refused = YamlDocument::parse("a: 1\nb: [1\n").unwrap_err();
     assert!(refused.line.is_some());
     for text in ["a: b: c", "a: 1\n---\nb: 1\n", "a: 1\na: 2\n", "a: 'b", "? [a]\n: b\n"] {

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-/// Enough for any machine that somebody works at.
+/// Enough for any machine that people work at.
 const PROCESSES: usize = 8192;
 const FILES: usize = 4096;
 
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_has_its_own_port() {
+    fn own_process_is_found_by_its_port() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let who = of(port).unwrap();
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn only_those_that_listen_count() {
+    fn only_listening_sockets_are_found() {
         let table = "  sl  local_address rem_address st tx rx tr when uid timeout inode\n\
             0: 0100007F:4935 00000000:0000 0A 0:0 00:0 0 0 0 77 1\n\
             1: 0100007F:4935 0100007F:9999 01 0:0 00:0 0 0 0 78 1\n\

@@ -62,7 +62,7 @@ fn arms() -> Vec<(u32, &'static str)> {
         .iter()
         .find(|message| message.name.ends_with("ExecServerMessage"))
         .expect("the schema has it");
-    let other = ["id", "exec_id", "span_context", "accept_hook_additional_contexts"];
+    let other = ["id", "exec_id", "span_context", "accept_hook_additional_contexts", "machine_id"];
     message
         .fields
         .iter()
@@ -249,7 +249,7 @@ fn a_client_without_the_tool_refuses_in_the_arms_own_words() {
         let (number, _) = *arms().iter().find(|(_, name)| *name == row.arm).unwrap();
         for tools in [&unrelated[..], &[]] {
             let said = match verdict(Some(filled(empty(number))), tools) {
-                Verdict::Reply(reply) => {
+                Verdict::Reply(reply) | Verdict::Refuse(reply) => {
                     let text = format!("{reply:?}");
                     let speaks = text.contains("This tool is not available here");
                     let names = text.contains(" now.") != tools.is_empty();

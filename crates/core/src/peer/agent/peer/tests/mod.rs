@@ -38,6 +38,7 @@ use crate::{
     },
     models::ModelPick,
     peer::agent::{
+        HistoryForm, HistorySetting,
         blobs::BlobLimits,
         request::{Environment, Permissions, Surroundings},
         tools::arguments_map,
@@ -81,6 +82,8 @@ fn plan_for(request: &TurnRequest) -> Plan {
         limits: BlobLimits::default(),
         inline_context: false,
         kept: None,
+        history: HistorySetting::Only(HistoryForm::RulesRoots),
+        memory: Arc::default(),
     }
 }
 

@@ -1,136 +1,279 @@
-//! Calls that are announced before they are made, and arguments as they grow.
+//! Calls that are named before they are made, refused by the backend, or listed.
 
 use ibeam_proto::agent::{
-    McpToolCall, PartialToolCallUpdate, ShellArgs, ToolCall as WireCall, ToolCallCompletedUpdate,
-    tool_call::Tool as WireTool,
+    GetMcpToolsToolCall, McpError, McpStateExecArgs, McpToolCall, McpToolError, McpToolResult,
+    PartialToolCallUpdate, ReadArgs, ToolCall as WireCall, ToolCallCompletedUpdate,
+    ToolRequestsListedUpdate, mcp_tool_result, tool_call::Tool as WireTool,
 };
 
 use super::*;
 
-pub(super) fn partial(wire_id: u32, name: Option<&str>, text: &str) -> Update {
+/// How long the backend may be silent about calls that are still to come.
+const PATIENCE: Duration = Duration::from_millis(1_600);
+
+fn wire_call(name: Option<&str>, result: Option<McpToolResult>) -> WireCall {
     let args = name.map(|name| McpArgs { name: name.into(), ..McpArgs::default() });
+    let tool = Some(WireTool::McpToolCall(McpToolCall { args, result }));
+    WireCall { tool, ..WireCall::default() }
+}
+
+fn wire_id(n: u32) -> String {
+    format!("call_{n}\nfc_{n}")
+}
+
+pub(super) fn partial(n: u32, name: Option<&str>, text: &str) -> Update {
     Update::PartialToolCall(PartialToolCallUpdate {
-        call_id: format!("call_{wire_id}\nfc_{wire_id}"),
-        tool_call: Some(WireCall {
-            tool: Some(WireTool::McpToolCall(McpToolCall { args, result: None })),
-            ..WireCall::default()
-        }),
+        call_id: wire_id(n),
+        tool_call: Some(wire_call(name, None)),
         args_text_delta: text.into(),
         ..PartialToolCallUpdate::default()
     })
 }
 
-pub(super) fn completed(wire_id: u32) -> Update {
+fn started(n: u32, name: &str) -> Update {
+    Update::ToolCallStarted(ToolCallStartedUpdate {
+        call_id: wire_id(n),
+        tool_call: Some(wire_call(Some(name), None)),
+        ..ToolCallStartedUpdate::default()
+    })
+}
+
+pub(super) fn completed(n: u32) -> Update {
     Update::ToolCallCompleted(ToolCallCompletedUpdate {
-        call_id: format!("call_{wire_id}\nfc_{wire_id}"),
+        call_id: wire_id(n),
         ..ToolCallCompletedUpdate::default()
     })
 }
 
-fn arguments(bench: &Bench) -> Vec<String> {
-    let deltas = bench.events.iter().filter_map(|event| match event {
-        TurnEvent::ToolCallArgs { delta, .. } => Some(delta.clone()),
-        _ => None,
-    });
-    deltas.collect()
+/// The service refuses a call by itself.
+fn refused(n: u32, name: &str) -> Update {
+    let error = McpToolError { error: "MCP tool not found".into(), ..McpToolError::default() };
+    let result = McpToolResult { result: Some(mcp_tool_result::Result::Error(error)) };
+    Update::ToolCallCompleted(ToolCallCompletedUpdate {
+        call_id: wire_id(n),
+        tool_call: Some(wire_call(Some(name), Some(result))),
+        ..ToolCallCompletedUpdate::default()
+    })
 }
 
-#[test]
-fn a_name_leaves_at_once_and_arguments_as_they_grow() {
-    let mut bench = Bench::open(&["read"]);
-    bench.update(partial(1, None, ""));
-    assert!(!bench.events.iter().any(|e| matches!(e, TurnEvent::ToolCallBegin { .. })));
-    bench.update(partial(1, Some("read"), ""));
-    assert!(matches!(bench.ending(), TurnEvent::ToolCallBegin { name, .. } if name == "read"));
-    bench.update(partial(1, Some("read"), r#"{"path": "a"#));
-    bench.update(partial(1, Some("read"), ""));
-    bench.update(partial(1, Some("read"), r#"{"path": "a.txt"}"#));
-    assert_eq!(arguments(&bench).concat(), r#"{"path": "a.txt""#, "not to be made yet");
-    bench.say(call(1, "read", r#"{"path":"a.txt"}"#));
-    bench.wait(WINDOW);
-    assert_eq!(arguments(&bench), [r#"{"path": "a"#, r#".txt""#, "}"]);
-    assert_eq!(bench.ending(), &CALLS);
-    assert_eq!(bench.turn.calls().len(), 1);
-}
-
-#[test]
-fn siblings_wait_for_a_call_that_is_announced() {
-    let mut bench = Bench::open(&["read", "bash"]);
-    bench.update(partial(2, Some("bash"), ""));
-    bench.say(call(1, "read", "{}"));
-    for n in 0..30 {
-        // It may take its time, as long as it goes on.
-        bench.wait(Duration::from_secs(1));
-        bench.update(partial(2, Some("bash"), &format!(r#"{{"c": "{}"#, "x".repeat(n))));
-    }
-    assert_ne!(bench.ending(), &CALLS, "half a call is with the client");
-    let arguments = format!(r#"{{"c":"{}"}}"#, "x".repeat(40));
-    bench.say(call(2, "bash", &arguments));
-    bench.wait(WINDOW);
-    assert_eq!(bench.ending(), &CALLS);
-}
-
-#[test]
-fn a_call_announced_and_never_made_is_an_error() {
-    let ways: [fn(&mut Bench); 5] = [
-        |b| b.update(completed(1)),
-        |b| {
-            // What is resumed would make the call under another id.
-            b.say(checkpoint());
-            b.broke(&reset());
-        },
-        |b| {
-            b.update(ended());
-            b.end(None);
-        },
-        |b| {
-            b.say(call(2, "bash", "{}"));
-            b.wait(Duration::from_secs(15));
-        },
-        |b| {
-            b.say(call(2, "bash", "{}"));
-            b.broke(&reset());
-        },
-    ];
-    for way in ways {
-        let mut bench = Bench::open(&["read", "bash"]);
-        bench.update(partial(1, Some("read"), r#"{"pa"#));
-        way(&mut bench);
-        assert!(matches!(bench.ending(), TurnEvent::Failed(_)), "{:?}", bench.events);
-    }
+fn listed(call_count: u32) -> Update {
+    Update::ToolRequestsListed(ToolRequestsListedUpdate { call_count })
 }
 
 fn begun(bench: &Bench) -> usize {
     bench.events.iter().filter(|e| matches!(e, TurnEvent::ToolCallBegin { .. })).count()
 }
 
-#[test]
-fn an_exec_without_an_id_is_the_call_that_was_announced() {
-    let mut bench = Bench::open(&["read", "bash"]);
-    bench.update(partial(1, Some("bash"), ""));
-    bench.update(partial(2, Some("read"), r#"{"path": "a"#));
-    let args = arguments_map(r#"{"path":"a.txt"}"#);
-    bench.say(exec(2, Ask::McpArgs(McpArgs { name: "read".into(), args, ..McpArgs::default() })));
-    bench.say(call(1, "bash", "{}"));
-    bench.wait(WINDOW);
-    assert_eq!((begun(&bench), bench.ending()), (2, &CALLS));
-    let calls: Vec<_> = bench.turn.calls().into_iter().map(|call| (call.id, call.name)).collect();
-    let want =
-        [(id(1).as_str().to_owned(), "bash".to_owned()), (id(2).as_str().into(), "read".into())];
-    assert_eq!(calls, want);
+fn names(bench: &Bench) -> Vec<String> {
+    bench.turn.calls().into_iter().map(|call| call.name).collect()
 }
 
-/// A built-in tool has no id either, and may be handed to the tool that was announced.
 #[test]
-fn a_built_in_tool_is_not_the_call_that_was_announced() {
-    let mut request = request(&[]);
-    request.tools = vec![native::shell_tool()];
-    let mut bench = Bench::of(request, Settings::default());
-    bench.opened();
-    bench.update(partial(1, Some("bash"), r#"{"command": "make"#));
-    let shell = ShellArgs { command: "ls".into(), ..ShellArgs::default() };
-    bench.say(exec(2, Ask::ShellArgs(shell)));
-    bench.say(call(1, "bash", r#"{"command":"make test"}"#));
+fn section_3_nothing_of_a_call_reaches_the_client_before_its_exec() {
+    let mut bench = Bench::open(&["read", "bash"]);
+    bench.update(partial(1, None, ""));
+    bench.update(partial(1, Some("bash"), r#"{"command": "rm"#));
+    bench.update(started(1, "bash"));
+    bench.wait(Duration::from_secs(30));
+    assert_eq!(begun(&bench), 0, "the exec may still say something else");
+    bench.say(call(1, "read", r#"{"path":"a.txt"}"#));
     bench.wait(WINDOW);
-    assert_eq!((begun(&bench), bench.ending()), (2, &CALLS), "{:?}", bench.events);
+    assert_eq!((names(&bench), bench.ending()), (vec!["read".to_owned()], &CALLS));
+    assert_eq!(bench.turn.calls()[0].arguments, r#"{"path":"a.txt"}"#);
+}
+
+#[test]
+fn section_3_a_call_that_the_service_refuses_neither_fails_the_turn_nor_reaches_the_client() {
+    let mut bench = Bench::open(&["read"]);
+    bench.update(partial(1, None, ""));
+    bench.update(started(1, "raed"));
+    bench.update(refused(1, "raed"));
+    bench.text("Another way.");
+    bench.update(ended());
+    bench.end(None);
+    assert_eq!((begun(&bench), bench.said().as_str()), (0, "Another way."));
+    assert_eq!(bench.ending(), &STOP);
+}
+
+#[test]
+fn section_3_a_refused_call_beside_one_that_is_made_does_not_hold_it_back() {
+    let mut bench = Bench::open(&["read"]);
+    bench.update(started(1, "raed"));
+    bench.update(started(2, "read"));
+    bench.say(call(2, "read", "{}"));
+    bench.wait(WINDOW);
+    assert_ne!(bench.ending(), &CALLS, "the other one is undecided");
+    bench.update(refused(1, "raed"));
+    bench.wait(WINDOW);
+    assert_eq!((names(&bench), bench.ending()), (vec!["read".to_owned()], &CALLS));
+}
+
+#[test]
+fn section_3_a_named_call_that_never_comes_holds_the_others_back_only_while_the_stream_is_quiet() {
+    let mut bench = Bench::open(&["read", "bash"]);
+    bench.update(partial(2, None, ""));
+    bench.say(call(1, "read", "{}"));
+    for n in 0..30 {
+        bench.wait(Duration::from_secs(1));
+        bench.update(partial(2, Some("bash"), &"x".repeat(n)));
+        bench.update(heartbeat());
+    }
+    assert_ne!(bench.ending(), &CALLS, "the model is still writing the other one");
+    bench.wait(PATIENCE);
+    assert_eq!((names(&bench), bench.ending()), (vec!["read".to_owned()], &CALLS));
+}
+
+#[test]
+fn section_3_a_batch_ends_with_the_last_of_the_listed_calls() {
+    type Step = fn(&mut Bench);
+    let list: Step = |b| b.update(listed(2));
+    let announce: Step = |b| {
+        b.update(started(1, "read"));
+        b.update(started(2, "bash"));
+    };
+    let make: Step = |b| {
+        b.say(call(1, "read", "{}"));
+        b.say(call(2, "bash", "{}"));
+    };
+    for steps in [[list, announce, make], [announce, list, make], [announce, make, list]] {
+        let mut bench = Bench::open(&["read", "bash"]);
+        for step in steps {
+            step(&mut bench);
+        }
+        assert_eq!((names(&bench).len(), bench.ending()), (2, &CALLS), "no time has passed");
+    }
+}
+
+#[test]
+fn section_3_listed_calls_are_waited_for_longer_than_unlisted_ones() {
+    let mut bench = Bench::open(&["read", "bash"]);
+    bench.update(listed(2));
+    bench.say(call(1, "read", "{}"));
+    bench.wait(Duration::from_millis(1_400));
+    // Storage and checkpoints are no progress, and no end either.
+    bench.say(set_blob("{}"));
+    bench.say(checkpoint());
+    assert_ne!(bench.ending(), &CALLS);
+    bench.say(call(2, "bash", "{}"));
+    assert_eq!((names(&bench).len(), bench.ending()), (2, &CALLS));
+}
+
+#[test]
+fn section_3_the_count_includes_refused_and_native_calls() {
+    let mut bench = Bench::open(&["search"]);
+    bench.update(listed(3));
+    bench.update(started(1, "wrong"));
+    bench.update(refused(1, "wrong"));
+    let read = ReadArgs { path: "a".into(), tool_call_id: "native".into(), ..ReadArgs::default() };
+    bench.say(exec(7, Ask::ReadArgs(read)));
+    bench.say(call(2, "search", "{}"));
+    assert_eq!((names(&bench).len(), bench.ending()), (1, &CALLS), "all three are settled");
+}
+
+#[test]
+fn section_3_the_second_of_two_serial_calls_comes_after_the_result_of_the_first() {
+    let mut bench = Bench::open(&["read", "bash"]);
+    bench.update(listed(2));
+    bench.update(started(1, "read"));
+    bench.update(started(2, "bash"));
+    bench.say(call(1, "read", "{}"));
+    bench.wait(PATIENCE);
+    assert_eq!((names(&bench), bench.ending()), (vec!["read".to_owned()], &CALLS));
+    assert!(bench.resume(&["read", "bash"], vec![made(1, "read"), result(1, "one")]));
+    bench.update(completed(1));
+    bench.say(call(2, "bash", "{}"));
+    assert_eq!((names(&bench), bench.ending()), (vec!["bash".to_owned()], &CALLS));
+}
+
+#[test]
+fn section_3_an_exec_without_notices_and_without_an_exec_id_is_a_call() {
+    let mut bench = Bench::open(&["read"]);
+    let args = McpArgs { name: "read".into(), ..McpArgs::default() };
+    bench.say(FromServer::ExecServerMessage(ExecServerMessage {
+        id: 4_711,
+        message: Some(Ask::McpArgs(args)),
+        ..ExecServerMessage::default()
+    }));
+    bench.wait(WINDOW);
+    assert_eq!((names(&bench).len(), bench.ending()), (1, &CALLS));
+    assert!(bench.resume(&["read"], vec![made(1, "read"), result(1, "one")]));
+    assert_eq!(bench.results(), [(4_711, "one".to_owned())]);
+}
+
+#[test]
+fn section_3_a_permission_probe_is_answered_and_never_handed_out() {
+    let mut bench = Bench::open(&["read"]);
+    for (id, name) in [(1, "read"), (2, "other")] {
+        let args =
+            McpArgs { name: name.into(), smart_mode_approval_only: true, ..McpArgs::default() };
+        bench.say(exec(id, Ask::McpArgs(args)));
+    }
+    bench.wait(PATIENCE);
+    assert_eq!(begun(&bench), 0);
+    let results = bench.results();
+    assert!(results[0].1.contains("Approved"), "{results:?}");
+    assert!(results[1].1.contains("Rejected"), "{results:?}");
+}
+
+#[test]
+fn section_2_2_a_literal_meta_call_is_unwrapped_or_answered_with_the_catalogue() {
+    let mut bench = Bench::open(&["read"]);
+    let meta = |id, name: &str, args: &str| {
+        let (name, args) = (name.to_owned(), arguments_map(args));
+        let call = McpArgs { tool_name: name, args, ..McpArgs::default() };
+        exec(id, Ask::McpArgs(call))
+    };
+    bench.say(meta(1, "GetDynamicTools", r#"{"namespace":"ibeam"}"#));
+    let results = bench.results();
+    assert!(results[0].1.contains(r#""inputSchema":{"#), "{results:?}");
+    bench.say(meta(
+        2,
+        "CallDynamicTool",
+        r#"{"namespace":"ibeam","toolName":"read","arguments":"{\"n\":1}"}"#,
+    ));
+    bench.wait(WINDOW);
+    let calls = bench.turn.calls();
+    assert_eq!((calls[0].name.as_str(), calls[0].arguments.as_str()), ("read", r#"{"n":1}"#));
+    assert_eq!((begun(&bench), bench.ending()), (1, &CALLS));
+}
+
+#[test]
+fn section_2_2_a_listing_that_is_only_shown_does_not_count_as_refused() {
+    let mut bench = Bench::open(&["read"]);
+    let tool = WireTool::GetMcpToolsToolCall(GetMcpToolsToolCall::default());
+    for _ in 0..100 {
+        bench.update(Update::ToolCallCompleted(ToolCallCompletedUpdate {
+            call_id: String::new(),
+            tool_call: Some(WireCall { tool: Some(tool.clone()), ..WireCall::default() }),
+            ..ToolCallCompletedUpdate::default()
+        }));
+    }
+    bench.text("done");
+    bench.update(ended());
+    bench.end(None);
+    assert_eq!(bench.ending(), &STOP);
+}
+
+#[test]
+fn section_2_3_the_state_of_mcp_servers_is_answered_for_known_servers_only() {
+    let mut bench = Bench::open(&["read"]);
+    let asks = [(&["ibeam"][..], false), (&[], true), (&["other"], false)];
+    for (id, (servers, kick_only)) in (1..).zip(asks) {
+        let server_identifiers = servers.iter().map(|name| (*name).to_owned()).collect();
+        let args = McpStateExecArgs { server_identifiers, kick_only };
+        bench.say(exec(id, Ask::McpStateExecArgs(args)));
+    }
+    let results = bench.results();
+    for (_, known) in &results[..2] {
+        assert!(known.contains(r#"tool_name: "read""#) && known.contains("connected"), "{known}");
+    }
+    assert!(results[2].1.contains("servers: []"), "{results:?}");
+    let closes = format!("{:?}", bench.sent()).matches("StreamClose(").count();
+    assert_eq!(closes, 3);
+}
+
+#[test]
+fn section_8_2_a_detail_of_an_mcp_error_is_known() {
+    let error = McpError { error: "title".into(), detail: Some("more".into()) };
+    assert_eq!(error.encode_to_vec(), b"\x0a\x05title\x12\x04more");
 }

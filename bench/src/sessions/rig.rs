@@ -1,4 +1,4 @@
-//! What a measurement lies on: a simulator and a gateway, each a process of its own, and
+//! What a measurement runs on: a simulator and a gateway, each a process of its own, and
 //! the simulator's counters.
 
 use std::{io::Write as _, path::Path, time::Duration};
@@ -6,14 +6,14 @@ use std::{io::Write as _, path::Path, time::Duration};
 use anyhow::{Context as _, bail};
 use serde_json::Value;
 
-use super::material::{ANSWER_BYTES, padded};
+use super::requests::{ANSWER_BYTES, padded};
 use crate::{
     child::Racer,
     http::Http,
     recipe::{ibeam_start, sim_start},
 };
 
-/// Counters that did not move for this long have settled.
+/// SimulatorCounters that did not move for this long have settled.
 const QUIET: Duration = Duration::from_millis(100);
 /// Longer than any message is on its way.
 const SETTLE_ROUNDS: usize = 50;
@@ -24,7 +24,7 @@ pub(super) const LOOKUP: &str = "bench lookup";
 
 /// How the two are started.
 #[derive(Clone, Copy)]
-pub(super) struct Bedding {
+pub(super) struct RigOptions {
     /// What the backend takes to set up a run.
     pub(super) bootstrap: Duration,
     /// The backend remembers blobs from one run to the next.
@@ -33,34 +33,34 @@ pub(super) struct Bedding {
     pub(super) reuse: bool,
 }
 
-impl Default for Bedding {
+impl Default for RigOptions {
     fn default() -> Self {
         Self { bootstrap: Duration::ZERO, keep_blobs: false, reuse: true }
     }
 }
 
-pub(super) struct Bed {
+pub(super) struct SessionRig {
     pub(super) simulator: Racer,
     pub(super) gateway: Racer,
     counters: Http,
     _scenario: tempfile::TempPath,
 }
 
-impl Bed {
-    pub(super) async fn make(ibeam: &Path, bedding: Bedding) -> anyhow::Result<Self> {
+impl SessionRig {
+    pub(super) async fn make(ibeam: &Path, options: RigOptions) -> anyhow::Result<Self> {
         let mut file = tempfile::Builder::new().suffix(".toml").tempfile()?;
         file.write_all(scenario().as_bytes())?;
         let scenario = file.into_temp_path();
         let mut args = vec!["--pace-ms=0".to_owned(), format!("--scenario={}", scenario.display())];
-        if !bedding.bootstrap.is_zero() {
-            args.push(format!("--bootstrap={}ms", bedding.bootstrap.as_millis()));
+        if !options.bootstrap.is_zero() {
+            args.push(format!("--bootstrap={}ms", options.bootstrap.as_millis()));
         }
-        if bedding.keep_blobs {
+        if options.keep_blobs {
             args.push("--keep-blobs".to_owned());
         }
         let simulator = sim_start(ibeam, args).start().await.context("the simulator")?;
         let mut recipe = ibeam_start(ibeam, simulator.address);
-        if !bedding.reuse {
+        if !options.reuse {
             recipe = recipe.with("CURSOR_SESSION_REUSE", "0");
         }
         let gateway = recipe.start().await.context("ibeam")?;
@@ -68,12 +68,12 @@ impl Bed {
         Ok(Self { simulator, gateway, counters, _scenario: scenario })
     }
 
-    pub(super) async fn counters(&mut self) -> anyhow::Result<Counters> {
-        Counters::of(&self.counters.get("/sim/stats").await?)
+    pub(super) async fn counters(&mut self) -> anyhow::Result<SimulatorCounters> {
+        SimulatorCounters::of(&self.counters.get("/sim/stats").await?)
     }
 
     /// The counters once nothing is under way any more.
-    pub(super) async fn settled(&mut self) -> anyhow::Result<Counters> {
+    pub(super) async fn settled(&mut self) -> anyhow::Result<SimulatorCounters> {
         let mut last = self.counters().await?;
         for _ in 0..SETTLE_ROUNDS {
             tokio::time::sleep(QUIET).await;
@@ -100,7 +100,7 @@ impl Bed {
 
 /// What the simulator counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counters {
+pub(super) struct SimulatorCounters {
     pub(super) runs: u64,
     pub(super) bootstraps: u64,
     /// Bytes that came in runs, after HTTP framing.
@@ -110,7 +110,7 @@ pub(super) struct Counters {
     pub(super) connections: u64,
 }
 
-impl Counters {
+impl SimulatorCounters {
     fn of(stats: &Value) -> anyhow::Result<Self> {
         let get = |name: &str| {
             stats.get(name).and_then(Value::as_u64).with_context(|| format!("no counter `{name}`"))
@@ -146,5 +146,5 @@ steps = [
 }
 
 #[cfg(test)]
-#[path = "bed_tests.rs"]
+#[path = "rig_tests.rs"]
 mod tests;

@@ -17,7 +17,7 @@ fn codex(user: &User) -> Option<String> {
 
 /// What a client's settings say has to be true tomorrow.
 #[test]
-fn setup_writes_no_port_that_does_not_last() {
+fn setup_refuses_a_temporary_port() {
     let user = User::new();
     let refused = user.run("setup codex --sim --yes");
     assert_eq!(refused.status.code(), Some(1));
@@ -58,7 +58,7 @@ fn setup_writes_no_port_that_does_not_last() {
 
 /// One runs, but on a port that it got from the system.
 #[test]
-fn setup_starts_one_on_the_usual_port() {
+fn setup_starts_a_gateway_on_the_default_port() {
     let user = User::new();
     let elsewhere = Server::start(user.ibeam("serve --sim"));
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

@@ -123,7 +123,7 @@ async fn a_hint_that_does_not_fit_is_reported_as_a_fork() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_id_of_the_conversation_is_there_when_it_is_asked_for() {
+async fn conversation_id_is_returned_on_request() {
     let lab = Lab::scenario(SCENARIO);
     let mut talk = Talk::new("look");
     talk.headers.push(("x-ibeam-session", "id".to_owned()));
@@ -146,7 +146,7 @@ async fn the_id_of_the_conversation_is_there_when_it_is_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_dialect_reports_it() {
+async fn every_dialect_reports_the_match() {
     let lab = Lab::scenario(SCENARIO);
     let messages = json!([{ "role": "user", "content": "hi" }]);
     for stream in [false, true] {

@@ -5,10 +5,10 @@ use std::{fmt::Write as _, path::Path, sync::Arc};
 use anyhow::{Context as _, ensure};
 
 use super::{
-    Plan, Section,
-    bed::{Bed, Bedding, TALK},
+    SessionPlan, SessionReport,
     dialogue::Dialogue,
-    material::{QUESTION_BYTES, Setup, padded},
+    requests::{ClientSetup, QUESTION_BYTES, padded},
+    rig::{RigOptions, SessionRig, TALK},
 };
 use crate::page::{count, number, saving, share_saved, verdict};
 
@@ -17,7 +17,7 @@ const TARGET: f64 = 0.7;
 
 /// How the client speaks, and whether ibeam may remember.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum TalkWay {
     /// The whole history each time, to a gateway that keeps nothing.
     Resend,
     /// The whole history each time; ibeam finds what it knows of it.
@@ -27,7 +27,7 @@ enum Way {
 }
 
 /// What a conversation took.
-struct Talk {
+struct TalkCost {
     upstream: u64,
     /// Upstream bytes of the last turn.
     last: u64,
@@ -36,25 +36,28 @@ struct Talk {
 }
 
 /// A line of the table.
-struct Row {
+struct TalkRow {
     keep_blobs: bool,
-    way: Way,
-    talk: anyhow::Result<Talk>,
+    way: TalkWay,
+    talk: anyhow::Result<TalkCost>,
 }
 
-pub(super) async fn measure(ibeam: &Path, plan: &Plan) -> anyhow::Result<Section> {
-    let mut section = Section::default();
-    let kinds = [("a chat", Setup::chat(), true), ("an agent with tools", Setup::agent(), false)];
+pub(super) async fn measure(ibeam: &Path, plan: &SessionPlan) -> anyhow::Result<SessionReport> {
+    let mut section = SessionReport::default();
+    let kinds = [
+        ("a chat", ClientSetup::chat(), true),
+        ("an agent with tools", ClientSetup::agent(), false),
+    ];
     for (name, setup, judged) in kinds {
         let setup = Arc::new(setup);
         let mut rows = Vec::new();
         for keep_blobs in [false, true] {
-            for way in [Way::Resend, Way::History, Way::Named] {
+            for way in [TalkWay::Resend, TalkWay::History, TalkWay::Named] {
                 let talk = converse(ibeam, &setup, keep_blobs, way, plan.turns).await;
                 if let Err(error) = &talk {
                     section.broken.push(format!("{name}, {}: {error:#}", way.words()));
                 }
-                rows.push(Row { keep_blobs, way, talk });
+                rows.push(TalkRow { keep_blobs, way, talk });
             }
         }
         let title = format!("{} turns, {name}, {} bytes of setup", plan.turns, setup.bytes());
@@ -66,21 +69,21 @@ pub(super) async fn measure(ibeam: &Path, plan: &Plan) -> anyhow::Result<Section
 
 async fn converse(
     ibeam: &Path,
-    setup: &Arc<Setup>,
+    setup: &Arc<ClientSetup>,
     keep_blobs: bool,
-    way: Way,
+    way: TalkWay,
     turns: usize,
-) -> anyhow::Result<Talk> {
-    let bedding = Bedding { keep_blobs, reuse: way != Way::Resend, ..Bedding::default() };
-    let mut bed = Bed::make(ibeam, bedding).await?;
-    let mut dialogue = Dialogue::open(bed.gateway.address, setup).await?;
-    if way == Way::Named {
+) -> anyhow::Result<TalkCost> {
+    let options = RigOptions { keep_blobs, reuse: way != TalkWay::Resend, ..RigOptions::default() };
+    let mut rig = SessionRig::make(ibeam, options).await?;
+    let mut dialogue = Dialogue::open(rig.gateway.address, setup).await?;
+    if way == TalkWay::Named {
         dialogue.name("bench-talk");
     }
-    let begun = bed.settled().await?;
+    let begun = rig.settled().await?;
     let (mut before, mut now) = (begun, begun);
     for turn in 0..turns {
-        if way == Way::Named {
+        if way == TalkWay::Named {
             dialogue.messages.clear();
         }
         dialogue.user(&padded(&format!("{TALK}, question {turn}:"), QUESTION_BYTES));
@@ -93,10 +96,10 @@ async fn converse(
         );
         dialogue.keep(&answer);
         before = now;
-        now = bed.settled().await?;
+        now = rig.settled().await?;
     }
-    bed.end().await?;
-    Ok(Talk {
+    rig.end().await?;
+    Ok(TalkCost {
         upstream: now.bytes - begun.bytes,
         last: now.bytes - before.bytes,
         client: dialogue.sent,
@@ -112,7 +115,7 @@ fn remembers(answer: &str, earlier: usize) -> bool {
     }
 }
 
-impl Way {
+impl TalkWay {
     fn words(self) -> &'static str {
         match self {
             Self::Resend => "everything again, reuse off",
@@ -123,10 +126,10 @@ impl Way {
 }
 
 /// `judged` tables have a target: tools are sent with every run, and no reuse spares them.
-fn table(title: &str, rows: &[Row], judged: bool) -> String {
+fn table(title: &str, rows: &[TalkRow], judged: bool) -> String {
     let baseline = rows
         .iter()
-        .find(|row| row.way == Way::Resend && !row.keep_blobs)
+        .find(|row| row.way == TalkWay::Resend && !row.keep_blobs)
         .and_then(|row| row.talk.as_ref().ok())
         .map(|talk| count(talk.upstream));
     let mut out = format!(
@@ -146,7 +149,7 @@ fn table(title: &str, rows: &[Row], judged: bool) -> String {
             Some(baseline) => (saving(upstream, baseline), share_saved(upstream, baseline)),
             None => ("not measured".to_owned(), f64::NAN),
         };
-        let (target, met) = if judged && row.keep_blobs && row.way != Way::Resend {
+        let (target, met) = if judged && row.keep_blobs && row.way != TalkWay::Resend {
             ("70 to 90 %", verdict(share >= TARGET))
         } else {
             ("", "")
@@ -163,5 +166,5 @@ fn table(title: &str, rows: &[Row], judged: bool) -> String {
 }
 
 #[cfg(test)]
-#[path = "talk_tests.rs"]
+#[path = "conversation_tests.rs"]
 mod tests;

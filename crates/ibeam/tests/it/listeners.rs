@@ -1,4 +1,4 @@
-//! The other doors: TLS and a Unix socket, in this process.
+//! Other listeners: TLS and a Unix socket, in this process.
 
 use std::{
     net::SocketAddr,
@@ -151,7 +151,7 @@ async fn tls_serves_both_versions_of_http() {
 }
 
 #[tokio::test]
-async fn who_does_not_manage_tls_is_let_go_while_others_are_served() {
+async fn failed_tls_handshakes_do_not_block_others() {
     let certificate = Certificate::new();
     let mut config = certificate.config();
     config.clocks.handshake = Duration::from_millis(300);
@@ -171,7 +171,7 @@ async fn who_does_not_manage_tls_is_let_go_while_others_are_served() {
 }
 
 #[tokio::test]
-async fn bad_files_are_told_at_the_start() {
+async fn unusable_tls_files_are_reported_at_the_start() {
     let (certificate, other) = (Certificate::new(), Certificate::new());
     std::fs::write(certificate.path("none.pem"), "nothing\n").unwrap();
     let files = |cert: &Path, key: &Path| TlsFiles { cert: cert.into(), key: key.into() };
@@ -190,7 +190,7 @@ async fn bad_files_are_told_at_the_start() {
 }
 
 #[tokio::test]
-async fn a_unix_socket_is_a_door_without_a_port() {
+async fn unix_socket_is_served_without_a_port() {
     let folder = crate::watch::folder();
     let path = folder.path().join("ibeam.sock");
     let running = start(Config { listen: Listen::Unix(path.clone()), ..Config::default() }).await;
@@ -207,7 +207,7 @@ async fn a_unix_socket_is_a_door_without_a_port() {
 }
 
 #[tokio::test]
-async fn several_doors_lead_to_the_same_place() {
+async fn several_listeners_serve_the_same_gateway() {
     let folder = crate::watch::folder();
     let path = folder.path().join("ibeam.sock");
     let also = vec![local().listen, Listen::Unix(path.clone())];
@@ -230,7 +230,7 @@ async fn several_doors_lead_to_the_same_place() {
 /// All places are busy: the next one hears so at once, and those who are served notice
 /// nothing.
 #[tokio::test]
-async fn when_all_are_busy_one_more_hears_so_at_once() {
+async fn connection_above_the_limit_is_refused_at_once() {
     let scenario = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
     let ticks = "[[rule]]\nsteps = [{ text = { text = \"tick \", repeat = 100, pace_ms = 10 } }]";
     std::fs::write(scenario.path(), ticks).unwrap();
@@ -285,7 +285,7 @@ fn get(address: SocketAddr) -> http::Request<()> {
 
 /// Opening streams and resetting them costs a client nothing, so it is cut off for it.
 #[tokio::test]
-async fn rapid_resets_end_their_connection_and_no_other() {
+async fn rapid_resets_end_only_their_connection() {
     let running = start(local()).await;
     let (good, mut good_tasks) = http2(running.address()).await;
     let (evil, mut evil_tasks) = http2(running.address()).await;
@@ -303,7 +303,7 @@ async fn rapid_resets_end_their_connection_and_no_other() {
         }
     };
     let error = ended.unwrap().unwrap().unwrap_err();
-    // In the middle of sending it may find the door shut before it hears why.
+    // In the middle of sending it may find the connection closed before it reads why.
     let calm = error.reason() == Some(h2::Reason::ENHANCE_YOUR_CALM);
     assert!(calm || error.is_io(), "{error}");
     let (response, _) =
@@ -314,7 +314,7 @@ async fn rapid_resets_end_their_connection_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_connection_of_http2_has_its_limits() {
+async fn http2_connection_has_limits() {
     let running = start(local()).await;
     let (send, mut tasks) = http2(running.address()).await;
     let mut send = send.ready().await.unwrap();
@@ -333,7 +333,7 @@ async fn a_connection_of_http2_has_its_limits() {
 
 /// Who has asked for nothing yet, and takes his time, is not waited for.
 #[tokio::test]
-async fn half_a_request_does_not_hold_up_the_end() {
+async fn incomplete_request_does_not_delay_shutdown() {
     let running = start(local()).await;
     let mut slow = TcpStream::connect(running.address()).await.unwrap();
     slow.write_all(b"GET /health HTTP/1.1\r\nhost: loc").await.unwrap();
@@ -349,7 +349,7 @@ async fn half_a_request_does_not_hold_up_the_end() {
 
 /// What comes on one connection is judged one by one.
 #[tokio::test]
-async fn a_good_request_vouches_for_no_other() {
+async fn one_accepted_request_does_not_exempt_the_next() {
     let running = start(local()).await;
     let mut stream = TcpStream::connect(running.address()).await.unwrap();
     let request = |host: &str| format!("GET /health HTTP/1.1\r\nhost: {host}\r\n");
@@ -370,7 +370,7 @@ async fn a_good_request_vouches_for_no_other() {
 
 /// All bodies together have a limit. The largest gives way, with an answer that says so.
 #[tokio::test]
-async fn the_largest_of_too_many_bodies_gives_way() {
+async fn largest_of_too_many_bodies_is_refused() {
     let mut config = local();
     config.limits.body = 1 << 20;
     config.limits.bodies = 1 << 20;

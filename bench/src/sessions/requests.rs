@@ -35,12 +35,12 @@ const TOOLS: [(&str, &[&str]); 12] = [
 ];
 
 /// What every request of a conversation carries besides its messages.
-pub(crate) struct Setup {
+pub(crate) struct ClientSetup {
     pub(crate) system: String,
     pub(crate) tools: Vec<Value>,
 }
 
-impl Setup {
+impl ClientSetup {
     /// A coding agent's: a long prompt and a dozen tools.
     pub(crate) fn agent() -> Self {
         Self { system: system(), tools: TOOLS.iter().map(tool).collect() }
@@ -97,5 +97,5 @@ pub(crate) fn padded(text: &str, bytes: usize) -> String {
 }
 
 #[cfg(test)]
-#[path = "material_tests.rs"]
+#[path = "requests_tests.rs"]
 mod tests;

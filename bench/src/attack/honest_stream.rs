@@ -1,4 +1,4 @@
-//! Those who are not to notice anything: a stream that runs, and a request now and then.
+//! Honest clients that an attack must not disturb: a stream that runs, and a request now and then.
 
 use std::{
     io::{Read as _, Write as _},
@@ -17,17 +17,17 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::target::Target;
+use super::target::AttackTarget;
 
 /// An honest client waits this long for its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A stream that is read on a thread of its own: the attackers' tasks do not delay it.
-pub(super) struct Stream {
-    seen: Arc<Seen>,
+pub(super) struct HonestStream {
+    seen: Arc<StreamGaps>,
 }
 
-struct Seen {
+struct StreamGaps {
     begun: Instant,
     /// Both in microseconds since it began.
     last: AtomicU64,
@@ -35,7 +35,7 @@ struct Seen {
     ended: AtomicBool,
 }
 
-impl Seen {
+impl StreamGaps {
     fn now(&self) -> u64 {
         u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
@@ -47,8 +47,8 @@ impl Seen {
     }
 }
 
-impl Stream {
-    pub(super) fn start(target: &Target) -> anyhow::Result<Self> {
+impl HonestStream {
+    pub(super) fn start(target: &AttackTarget) -> anyhow::Result<Self> {
         let mut socket = TcpStream::connect(target.socket())?;
         socket.set_nodelay(true)?;
         let request = chat(target.socket(), target.honest_key(), "go on", true);
@@ -57,7 +57,7 @@ impl Stream {
         let read = socket.read(&mut first)?;
         let head = first.get(..read).unwrap_or_default();
         ensure!(head.starts_with(b"HTTP/1.1 200 "), "the honest stream is refused");
-        let seen = Arc::new(Seen {
+        let seen = Arc::new(StreamGaps {
             begun: Instant::now(),
             last: AtomicU64::new(0),
             longest: AtomicU64::new(0),
@@ -105,7 +105,7 @@ pub(super) fn post(address: SocketAddr, key: &str, path: &str, body: &str) -> St
 }
 
 /// How long a new client waits for a whole answer. None: it gets none.
-pub(super) async fn probe(target: &Target) -> Option<Duration> {
+pub(super) async fn probe(target: &AttackTarget) -> Option<Duration> {
     let begun = Instant::now();
     let asking = async {
         let mut socket = tokio::net::TcpStream::connect(target.socket()).await?;

@@ -1,5 +1,5 @@
-//! The front door of a real process on real sockets: what should not come in is refused
-//! cheaply, while a stream that runs goes on. The numbers are printed.
+//! A real process on real sockets: requests that must not be served are refused
+//! cheaply, while a running stream is not disturbed. The numbers are printed.
 
 mod report;
 #[cfg(target_os = "linux")]
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use self::report::{Outcome, Report, Watch};
 
-/// The sockets of the crowd, and then some.
+/// The sockets of all clients, and then some.
 const FILES: u64 = 6_000;
 const CROWD: usize = 5_000;
 const PLACES: usize = 4_096;
@@ -119,7 +119,7 @@ fn status(stream: &mut TcpStream) -> u16 {
 }
 
 #[test]
-fn whatever_knocks_a_stream_goes_on() {
+fn refusals_do_not_disturb_a_running_stream() {
     let gateway = Gateway::start(
         "--set clocks.client_idle=3s --set clocks.body=1s --set limits.body_memory=96MiB",
     );
@@ -268,7 +268,7 @@ fn many_bodies(report: &mut Report<'_>) {
                         let mut stream = gateway.connect();
                         let head = gateway.post(&format!("content-length: {EACH}"));
                         stream.write_all(head.as_bytes()).unwrap();
-                        // The last piece is missing, so that nobody is ever done.
+                        // The last piece is missing, so that no request is ever complete.
                         let sent = send(&mut stream, EACH - (256 << 10), |stream, piece| {
                             stream.write_all(piece)
                         });
@@ -292,7 +292,7 @@ fn many_bodies(report: &mut Report<'_>) {
     assert!(grown < 400 << 10, "{grown} KiB");
 }
 
-/// Sends until nobody takes it any more. Gives how much that was.
+/// Sends until the socket is full. Returns the number of bytes.
 fn send(
     stream: &mut TcpStream,
     total: usize,
@@ -340,7 +340,7 @@ fn drip(crowd: &mut Vec<TcpStream>, bytes: &[u8], watch: &Watch) -> usize {
             stream.set_nonblocking(true).unwrap();
             let closed = match stream.read(&mut [0; 4096]) {
                 Ok(0) => true,
-                // What it was told; the end comes right after.
+                // The answer; the end comes right after.
                 Ok(_) => false,
                 Err(error) => error.kind() != std::io::ErrorKind::WouldBlock,
             };
@@ -359,7 +359,7 @@ fn drip(crowd: &mut Vec<TcpStream>, bytes: &[u8], watch: &Watch) -> usize {
 
 /// They have half a minute to ask for something. Meanwhile everyone who does gets in.
 #[test]
-fn five_thousand_idle_connections_make_room() {
+fn five_thousand_idle_connections_are_evicted() {
     raise_files();
     let gateway = Gateway::start("");
     let watch = Watch::start(&gateway);
@@ -450,6 +450,6 @@ fn keys_are_managed_while_the_gateway_runs() {
         assert!(began.elapsed() < Duration::from_secs(5), "a revoked key still works");
     }
     assert_eq!(get(&gateway.key), 401);
-    assert_eq!(gateway.status(&gateway.host()), 401, "the door stays shut");
+    assert_eq!(gateway.status(&gateway.host()), 401, "requests are still refused");
     assert!(home.join(".config/ibeam/keys.json").exists());
 }

@@ -82,11 +82,11 @@ async fn crowd(transport: Transport) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_hundred_windows_do_not_meet_over_http2() {
+async fn two_hundred_identical_conversations_stay_apart_over_http2() {
     crowd(Transport::H2).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_hundred_windows_do_not_meet_over_http1() {
+async fn two_hundred_identical_conversations_stay_apart_over_http1() {
     crowd(Transport::H1).await;
 }

@@ -27,7 +27,7 @@ struct Used {
 }
 
 impl Used {
-    /// What the process has used so far. The most memory is counted from here on anew.
+    /// What the process has used so far. The peak of memory is counted from here on.
     fn of(gateway: &Gateway) -> Self {
         let id = gateway.child.id();
         let read = |name: &str| std::fs::read_to_string(format!("/proc/{id}/{name}")).unwrap();
@@ -41,7 +41,7 @@ impl Used {
         let stat = read("stat");
         let fields = stat.rsplit(')').next().unwrap().split_whitespace();
         let ticks: u64 = fields.skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum();
-        // Where that cannot be done, growth is told too high, and never too low.
+        // Where that cannot be done, growth is reported too high, and never too low.
         let _ = std::fs::write(format!("/proc/{id}/clear_refs"), "5");
         Self { memory: kib("VmRSS:"), peak: kib("VmHWM:"), cpu: Duration::from_millis(ticks * 10) }
     }
@@ -109,7 +109,7 @@ impl Watch {
     /// What was seen since the last time.
     fn look(&self) -> Seen {
         let mut seen = self.seen.0.lock();
-        // A silence that still goes on counts.
+        // A silence that has not ended counts.
         let worst = seen.worst.max(seen.last.elapsed());
         let look = Seen { worst, ..*seen };
         (seen.worst, seen.events) = (Duration::ZERO, 0);

@@ -70,7 +70,7 @@ impl Shop {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_runs_no_more_turns_than_its_limit() {
+async fn key_limit_is_enforced() {
     let shop = Shop::new(|config| {
         config.limits.turns = 4;
         config.limits.turns_per_key = 2;
@@ -88,7 +88,7 @@ async fn a_key_runs_no_more_turns_than_its_limit() {
     );
     assert!(refused.headers.contains_key("retry-after"));
     assert!(refused.body.contains("already runs 1 turn, which is its limit"), "{}", refused.body);
-    // Nobody else minds.
+    // Other keys are not affected.
     let others = (shop.open(&usual).await, shop.open(&usual).await);
     assert_eq!(
         (others.0.status(), others.1.status()),
@@ -103,7 +103,7 @@ async fn a_key_runs_no_more_turns_than_its_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_take_turns_in_the_queue() {
+async fn queue_alternates_between_keys() {
     let shop = Arc::new(Shop::new(|config| config.limits.turns = 1));
     let (many, few) = (shop.key("many", None).await, shop.key("few", None).await);
     let holder = shop.open(&many).await;

@@ -1,7 +1,7 @@
 use super::remembers;
 
 #[test]
-fn the_assistant_says_how_often_it_was_spoken_to() {
+fn number_of_earlier_questions_is_read_from_the_answer() {
     assert!(remembers("I understand.", 0));
     assert!(!remembers("We have spoken once before.", 0));
     assert!(remembers("Yes. We have spoken once before. Bye.", 1));

@@ -86,7 +86,7 @@ async fn every_query_is_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unknown_fields_are_counted_and_do_no_harm() {
+async fn unknown_fields_are_counted_and_ignored() {
     // A checkpoint with a field 99 that no schema has.
     let lab = Lab::scenario(
         "[[rule]]\nsteps = [\n\
@@ -100,7 +100,7 @@ async fn unknown_fields_are_counted_and_do_no_harm() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_without_a_token_reaches_the_backend() {
+async fn requests_without_a_token_do_not_reach_the_backend() {
     let mut sim = SimConfig::scenario(Scenario::builtin());
     sim.sign_in.tokens = vec!["another".into()];
     let lab = Lab::with(sim, |_| {});

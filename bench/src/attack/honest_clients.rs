@@ -17,10 +17,10 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::target::Target;
+use super::target::AttackTarget;
 use crate::sessions::{
-    dialogue::{Answer, Dialogue},
-    material::{RESULT_BYTES, Setup, padded},
+    dialogue::{Dialogue, DialogueAnswer},
+    requests::{ClientSetup, RESULT_BYTES, padded},
 };
 
 /// Tool calls of one question.
@@ -29,20 +29,20 @@ const CALLS: usize = 3;
 const THINK: Duration = Duration::from_millis(500);
 
 /// They run on a thread of their own: the attackers' tasks do not delay them.
-pub(super) struct Crowd {
-    watch: Arc<Watch>,
+pub(super) struct HonestClients {
+    watch: Arc<ClientWatch>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct Watch {
+struct ClientWatch {
     stop: AtomicBool,
-    seen: Mutex<Seen>,
+    seen: Mutex<ClientResults>,
 }
 
 /// What honest clients noticed since the last look.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct ClientResults {
     /// How long each request took that was answered.
     pub(super) took: Vec<Duration>,
     /// Questions whose whole chain was right.
@@ -50,15 +50,15 @@ pub(super) struct Seen {
     pub(super) failures: Vec<String>,
 }
 
-impl Crowd {
-    pub(super) fn start(target: &Target, clients: usize) -> anyhow::Result<Self> {
-        let watch = Arc::new(Watch::default());
+impl HonestClients {
+    pub(super) fn start(target: &AttackTarget, clients: usize) -> anyhow::Result<Self> {
+        let watch = Arc::new(ClientWatch::default());
         let (socket, keys) = (target.socket(), Arc::clone(&target.honest));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let theirs = Arc::clone(&watch);
         let work = move || {
             runtime.block_on(async move {
-                let setup = Arc::new(Setup::agent());
+                let setup = Arc::new(ClientSetup::agent());
                 let mut tasks = JoinSet::new();
                 for (client, key) in (0..clients).zip(keys.iter().cycle()) {
                     let (watch, setup) = (Arc::clone(&theirs), Arc::clone(&setup));
@@ -72,12 +72,12 @@ impl Crowd {
     }
 
     /// What they noticed since the last look.
-    pub(super) fn look(&self) -> Seen {
+    pub(super) fn look(&self) -> ClientResults {
         std::mem::take(&mut *self.watch.seen.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Drop for Crowd {
+impl Drop for HonestClients {
     fn drop(&mut self) {
         self.watch.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -86,8 +86,8 @@ impl Drop for Crowd {
     }
 }
 
-impl Watch {
-    fn note(&self, note: impl FnOnce(&mut Seen)) {
+impl ClientWatch {
+    fn note(&self, note: impl FnOnce(&mut ClientResults)) {
         note(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
@@ -96,8 +96,8 @@ async fn live(
     socket: SocketAddr,
     key: String,
     client: usize,
-    setup: Arc<Setup>,
-    watch: Arc<Watch>,
+    setup: Arc<ClientSetup>,
+    watch: Arc<ClientWatch>,
 ) {
     let mut question = 0;
     while !watch.stop.load(Ordering::Relaxed) {
@@ -119,8 +119,8 @@ async fn live(
 async fn chain(
     socket: SocketAddr,
     key: &str,
-    setup: &Arc<Setup>,
-    watch: &Watch,
+    setup: &Arc<ClientSetup>,
+    watch: &ClientWatch,
     file: impl Fn(usize) -> String,
 ) -> anyhow::Result<()> {
     let mut dialogue = Dialogue::open(socket, setup).await.context("connect")?;
@@ -144,7 +144,7 @@ fn content(file: &str) -> String {
     format!("This is {file}.")
 }
 
-async fn timed(dialogue: &mut Dialogue, watch: &Watch) -> anyhow::Result<Answer> {
+async fn timed(dialogue: &mut Dialogue, watch: &ClientWatch) -> anyhow::Result<DialogueAnswer> {
     let begun = Instant::now();
     let answer = dialogue.ask().await?;
     watch.note(|seen| seen.took.push(begun.elapsed()));

@@ -20,7 +20,7 @@ use crate::{
 const TICKS: &str =
     "[[rule]]\nsteps = [{ text = { text = \"tick \", repeat = 100, pace_ms = 20 } }]";
 
-/// Signs somebody in, as `ibeam login` would have.
+/// Stores a sign-in, as `ibeam login` does.
 fn sign_in(home: &Home, name: &str) {
     let folder = home.0.path().join(".config/ibeam/credentials");
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).unwrap();
@@ -43,7 +43,7 @@ fn health(gateway: &Server) -> Value {
 }
 
 #[test]
-fn a_gateway_that_runs_notices_who_signs_out_and_in() {
+fn running_gateway_notices_sign_out_and_sign_in() {
     let home = Home::new();
     let scenario = home.0.path().join("ticks.toml");
     std::fs::write(&scenario, TICKS).unwrap();
@@ -75,9 +75,9 @@ fn a_gateway_that_runs_notices_who_signs_out_and_in() {
     assert_eq!(health(&gateway)["auth"], "authenticated");
 }
 
-/// Whoever comes with a revoked key is refused; what it had begun is finished.
+/// Requests with a revoked key are refused; answers that it began are finished.
 #[test]
-fn a_revoked_key_ends_with_what_it_began() {
+fn revoked_key_finishes_running_answers() {
     let home = Home::new();
     let scenario = home.0.path().join("ticks.toml");
     std::fs::write(&scenario, TICKS).unwrap();
@@ -91,7 +91,7 @@ fn a_revoked_key_ends_with_what_it_began() {
     running.until("tick");
     assert!(home.ibeam("keys revoke laptop").output().unwrap().status.success());
     let began = Instant::now();
-    // No chat, which is told to those who may ask.
+    // A refused chat, with an error for clients that have a key.
     while send(&gateway.url, &headers, &Value::Null).until("HTTP").starts_with("HTTP/1.0 400") {
         assert!(began.elapsed() < Duration::from_secs(5), "a revoked key still works");
     }
@@ -102,7 +102,7 @@ fn a_revoked_key_ends_with_what_it_began() {
 }
 
 #[test]
-fn a_simulator_and_a_host_do_not_go_together() {
+fn simulator_and_api_url_exclude_each_other() {
     let home = Home::new();
     for line in [
         "serve --sim --port 0 --api-url http://127.0.0.1:1",
@@ -120,7 +120,7 @@ fn a_simulator_and_a_host_do_not_go_together() {
 }
 
 #[test]
-fn a_taken_port_says_by_whom() {
+fn taken_port_names_its_owner() {
     let home = Home::new();
     let first = Server::start(home.ibeam("serve --sim --port 0"));
     let port = first.url.rsplit(':').next().unwrap();
@@ -139,7 +139,7 @@ fn a_taken_port_says_by_whom() {
 
 /// Signing in would not help while the token is set.
 #[test]
-fn a_token_that_is_refused_is_told_by_its_setting() {
+fn refused_token_is_named_by_its_setting() {
     let home = Home::new();
     let sim = Server::start(home.ibeam("sim --port 0"));
     for line in ["whoami", "models"] {

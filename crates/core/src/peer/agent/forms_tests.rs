@@ -1,0 +1,53 @@
+use super::*;
+
+#[test]
+fn section_1_6_the_first_form_depends_on_the_model_and_the_next_on_less_of_the_service() {
+    let memory = ModelMemory::default();
+    let first = |model: &str| FormChoice::new(HistorySetting::Auto, model, &memory);
+    for (model, form, other) in [
+        ("claude-sonnet-5", HistoryForm::ResumeRoots, HistoryForm::UserRoots),
+        ("gpt-5.5", HistoryForm::ResumeRoots, HistoryForm::UserRoots),
+        ("composer-2.5", HistoryForm::UserRoots, HistoryForm::Transcript),
+        ("default", HistoryForm::UserRoots, HistoryForm::Transcript),
+    ] {
+        let mut choice = first(model);
+        assert_eq!((choice.form(), choice.learned()), (form, None), "{model}");
+        assert!(choice.step());
+        assert_eq!((choice.form(), choice.step()), (other, false), "once for each turn");
+        assert_eq!(choice.learned(), Some(other));
+    }
+}
+
+#[test]
+fn section_1_6_a_form_that_worked_is_remembered_for_its_model() {
+    let memory = ModelMemory::default();
+    memory.note_history("gpt-5.5", HistoryForm::Transcript);
+    let choice = |model: &str| FormChoice::new(HistorySetting::Auto, model, &memory);
+    assert_eq!(choice("gpt-5.5").form(), HistoryForm::Transcript);
+    assert!(!choice("gpt-5.5").step(), "nothing is left");
+    assert_eq!(choice("grok-4.7").form(), HistoryForm::ResumeRoots);
+}
+
+#[test]
+fn a_setting_wins_over_what_was_learned_and_is_never_left() {
+    let memory = ModelMemory::default();
+    memory.note_history("gpt-5.5", HistoryForm::Transcript);
+    let setting = HistorySetting::from_name("user-roots").unwrap();
+    let mut choice = FormChoice::new(setting, "gpt-5.5", &memory);
+    assert_eq!((choice.form(), choice.step()), (HistoryForm::UserRoots, false));
+    assert_eq!(HistorySetting::from_name("auto"), Some(HistorySetting::Auto));
+    assert_eq!(HistorySetting::from_name("other"), None);
+}
+
+#[test]
+fn section_2_4_a_tool_is_added_to_the_allowed_ones_once_and_not_without_end() {
+    let memory = ModelMemory::default();
+    for _ in 0..2 {
+        memory.allow_tool("m", "x_tool_call");
+    }
+    assert_eq!(memory.of("m").allowed_tools, ["x_tool_call"]);
+    for n in 0..100 {
+        memory.allow_tool("m", &n.to_string());
+    }
+    assert_eq!(memory.of("m").allowed_tools.len(), TOOLS);
+}

@@ -1,0 +1,71 @@
+//! The calls that the model makes in one generation, as far as the backend says. The client gets
+//! them together when the last one is there.
+
+use std::collections::HashSet;
+
+use super::stream::BEGUN_CAP;
+
+#[derive(Debug, Default)]
+pub(super) struct Generation {
+    /// How many calls there are, with those that no client sees. Only newer builds say so.
+    listed: Option<usize>,
+    /// Calls that were named, and neither made nor refused yet.
+    named: HashSet<String>,
+    /// Calls that were made, refused or run by the backend itself.
+    settled: usize,
+    /// Their ids, with those of earlier generations: some notices come late.
+    known: HashSet<String>,
+}
+
+impl Generation {
+    /// The backend says how many calls this generation makes.
+    pub(super) fn list(&mut self, count: u32) {
+        self.listed = Some(usize::try_from(count).unwrap_or(usize::MAX));
+    }
+
+    /// The backend names a call that it may make.
+    pub(super) fn name(&mut self, id: &str) {
+        if !self.known.contains(id) && self.named.len() < BEGUN_CAP {
+            self.named.insert(id.to_owned());
+        }
+    }
+
+    /// A call was made, or is over without that. Gives whether this is news; a call without an
+    /// id always is.
+    pub(super) fn settle(&mut self, id: &str) -> bool {
+        self.named.remove(id);
+        if self.known.len() >= BEGUN_CAP {
+            self.known.clear();
+        }
+        let new = id.is_empty() || self.known.insert(id.to_owned());
+        self.settled += usize::from(new);
+        new
+    }
+
+    /// How many calls are still to come.
+    pub(super) fn ahead(&self) -> usize {
+        match self.listed {
+            Some(count) => count.saturating_sub(self.settled),
+            None => self.named.len(),
+        }
+    }
+
+    /// Whether the backend said how many calls there are, and all of them came.
+    pub(super) fn is_complete(&self) -> bool {
+        self.listed.is_some() && self.ahead() == 0
+    }
+
+    /// The model produces something new. What was listed and has not come still will.
+    pub(super) fn next(&mut self) {
+        if self.ahead() == 0 {
+            self.end();
+        }
+    }
+
+    /// Nothing more of it comes.
+    pub(super) fn end(&mut self) {
+        self.listed = None;
+        self.named.clear();
+        self.settled = 0;
+    }
+}

@@ -1,0 +1,403 @@
+//! The entries of a prompt, as JSON blobs: what the model reads of a rebuilt conversation.
+//!
+//! *Invariant:* the same history gives the same bytes and the same ids, so that
+//! caches on the other side stay warm.
+
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+    fmt::Write as _,
+};
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    blobs::Blobs,
+    meta,
+    tools::{Toolbox, wire_name},
+};
+use crate::model::{
+    Image, ImageSource, Item, Message, Part, Role, ToolCall, ToolResult,
+    ids::{CallId, hex, uuid_from_content},
+};
+
+/// How many entries a prompt may have. The service was seen to refuse 208.
+pub(super) const MAX_ROOTS: usize = 192;
+
+/// How entries are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct EntryStyle {
+    /// The user's texts get the markers that the service writes itself.
+    pub(super) tagged: bool,
+    /// A call is one of the function that calls tools, as newer builds offer them.
+    pub(super) wrapped: bool,
+}
+
+/// The entries of a history. No more than `most`: the oldest become one text.
+pub(super) fn put(items: &[Item], style: EntryStyle, most: usize, blobs: &mut Blobs) -> Vec<Bytes> {
+    let items = paired(items);
+    let mut entries = entries(&items, style);
+    shorten(&mut entries, most);
+    let json = entries.iter().filter_map(|entry| serde_json::to_vec(entry).ok());
+    json.map(|json| blobs.put(json)).collect()
+}
+
+/// The system prompt as the first entry. The order of its fields marks it as ours.
+pub(super) fn put_system(text: &str, blobs: &mut Blobs) -> Bytes {
+    #[derive(Serialize)]
+    struct SystemEntry<'a> {
+        content: &'a str,
+        role: &'static str,
+    }
+    let entry = SystemEntry { content: text, role: "system" };
+    blobs.put(serde_json::to_vec(&entry).unwrap_or_default())
+}
+
+/// Whether an entry is the system prompt as we write it, and not the service's.
+pub(super) fn is_our_system(blob: &[u8]) -> bool {
+    blob.starts_with(br#"{"content":"#) && blob.ends_with(br#""role":"system"}"#)
+}
+
+/// The system prompt as an entry of the user, where the first entry is the service's own.
+pub(super) fn put_rules(text: &str, blobs: &mut Blobs) -> Bytes {
+    let text = format!("<rules>\n{text}\n</rules>");
+    let entry = PromptEntry::user(vec![PromptPart::Text { text: text.into() }]);
+    blobs.put(serde_json::to_vec(&entry).unwrap_or_default())
+}
+
+/// The system prompt of the client, and the tools that it offers.
+pub(super) fn system_text(system: &str, toolbox: &Toolbox) -> String {
+    let catalogue = meta::catalogue_text(toolbox);
+    match (system.is_empty(), catalogue) {
+        (true, None) => "Answer the user.".to_owned(),
+        (false, None) => system.to_owned(),
+        (true, Some(catalogue)) => catalogue,
+        (false, Some(catalogue)) => format!("{system}\n\n{catalogue}"),
+    }
+}
+
+/// A history as one text.
+pub(super) fn transcript(items: &[Item]) -> String {
+    let items = paired(items);
+    let lines: Vec<String> =
+        entries(&items, EntryStyle::default()).iter().map(PromptEntry::told).collect();
+    format!("<conversation_so_far>\n{}\n</conversation_so_far>", lines.join("\n"))
+}
+
+/// Model providers refuse a call without a result, and a result without its call. A
+/// client may have dropped either: the first is answered with that, the second told as
+/// a text. What a model thought is left out: without its signature it is refused or ignored.
+fn paired(items: &[Item]) -> Cow<'_, [Item]> {
+    let calls: HashSet<&str> = items.iter().filter_map(called).collect();
+    let results: HashSet<&str> = items.iter().filter_map(answered).collect();
+    let has_thoughts = items.iter().any(|item| matches!(item, Item::Reasoning(_)));
+    if calls == results && !has_thoughts {
+        return Cow::Borrowed(items);
+    }
+    let mut out = Vec::with_capacity(items.len() + 1);
+    let mut open: Vec<Item> = Vec::new();
+    for item in items {
+        match item {
+            Item::Reasoning(_) => continue,
+            Item::ToolCall(call) if !results.contains(call.id.as_str()) => {
+                open.push(Item::ToolResult(ToolResult {
+                    call_id: call.id.clone(),
+                    content: vec![Part::Text("There was no result.".to_owned())],
+                    is_error: true,
+                }));
+            }
+            Item::ToolResult(result) if !calls.contains(result.call_id.as_str()) => {
+                let text = format!("[Tool Result]\n{}", result_text(result));
+                let mut parts = vec![Part::Text(text)];
+                parts.extend(result_images(result).cloned().map(Part::Image));
+                out.push(Item::Message(Message { role: Role::User, parts }));
+                continue;
+            }
+            Item::Message(_) => out.append(&mut open),
+            Item::ToolCall(_) | Item::ToolResult(_) => {}
+        }
+        out.push(item.clone());
+    }
+    out.append(&mut open);
+    Cow::Owned(out)
+}
+
+fn called(item: &Item) -> Option<&str> {
+    match item {
+        Item::ToolCall(call) => Some(&call.id),
+        Item::Message(_) | Item::ToolResult(_) | Item::Reasoning(_) => None,
+    }
+}
+
+fn answered(item: &Item) -> Option<&str> {
+    match item {
+        Item::ToolResult(result) => Some(&result.call_id),
+        Item::Message(_) | Item::ToolCall(_) | Item::Reasoning(_) => None,
+    }
+}
+
+/// One entry of a prompt.
+#[derive(Serialize)]
+struct PromptEntry<'a> {
+    role: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    content: Vec<PromptPart<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+enum PromptPart<'a> {
+    Text {
+        text: Cow<'a, str>,
+    },
+    Image {
+        mime_type: &'a str,
+        image: ImageBytes,
+    },
+    ToolCall {
+        tool_call_id: String,
+        tool_name: String,
+        args: serde_json::Value,
+    },
+    ToolResult {
+        tool_call_id: String,
+        tool_name: String,
+        result: String,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        is_error: bool,
+    },
+}
+
+/// The bytes of an image, as the service stores them itself.
+#[derive(Serialize)]
+struct ImageBytes {
+    #[serde(rename = "__type")]
+    kind: &'static str,
+    hex: String,
+}
+
+fn entries(history: &[Item], style: EntryStyle) -> Vec<PromptEntry<'_>> {
+    let calls = calls_by_id(history);
+    let mut out: Vec<PromptEntry<'_>> = Vec::new();
+    let mut images: Vec<&Image> = Vec::new();
+    for (at, item) in history.iter().enumerate() {
+        // Adjacent results stay together.
+        match item {
+            Item::ToolResult(result) => images.extend(result_images(result)),
+            Item::Message(_) | Item::Reasoning(_) | Item::ToolCall(_) => {
+                out.extend(images_of_results(&mut images));
+            }
+        }
+        let (role, parts) = match item {
+            Item::Message(message) => match message.role {
+                Role::User => ("user", user_parts(message, style)),
+                Role::Assistant => ("assistant", message.parts.iter().map(prompt_part).collect()),
+            },
+            Item::Reasoning(_) => continue,
+            Item::ToolCall(call) => ("assistant", vec![prompt_call(call, style)]),
+            Item::ToolResult(result) => {
+                let call = calls.get(result.call_id.as_str()).copied();
+                ("tool", vec![prompt_result(result, call, style)])
+            }
+        };
+        // One assistant message holds its text and calls; results of parallel calls share one
+        // tool message. User messages stay apart.
+        match out.last_mut() {
+            Some(last) if last.role == role && role != "user" => last.content.extend(parts),
+            _ => {
+                let id = (role != "user")
+                    .then(|| uuid_from_content([role.as_bytes(), &at.to_be_bytes()]));
+                out.push(PromptEntry { role, id, content: parts });
+            }
+        }
+    }
+    out.extend(images_of_results(&mut images));
+    out.retain(|entry| !entry.content.is_empty());
+    out
+}
+
+fn user_parts(message: &Message, style: EntryStyle) -> Vec<PromptPart<'_>> {
+    let tagged = |part| match part {
+        PromptPart::Text { text } if style.tagged => {
+            PromptPart::Text { text: format!("<user_query>\n{text}\n</user_query>").into() }
+        }
+        other => other,
+    };
+    message.parts.iter().map(prompt_part).map(tagged).collect()
+}
+
+/// Merges the oldest entries into one text, so that no more than `most` are left. A result is
+/// never parted from its call.
+fn shorten(entries: &mut Vec<PromptEntry<'_>>, most: usize) {
+    if entries.len() <= most {
+        return;
+    }
+    let mut count = entries.len() - most + 1;
+    while entries.get(count).is_some_and(|entry| entry.role == "tool") {
+        count += 1;
+    }
+    let oldest: Vec<String> = entries.drain(..count).map(|entry| entry.told()).collect();
+    let text = format!("<earlier_conversation>\n{}\n</earlier_conversation>", oldest.join("\n"));
+    entries.insert(0, PromptEntry::user(vec![PromptPart::Text { text: text.into() }]));
+}
+
+impl<'a> PromptEntry<'a> {
+    fn user(content: Vec<PromptPart<'a>>) -> Self {
+        Self { role: "user", id: None, content }
+    }
+
+    /// As text, for where there is no room for entries.
+    fn told(&self) -> String {
+        let mut out = format!("<{}>\n", self.role);
+        for part in &self.content {
+            // Writing to a string cannot fail.
+            let _ = match part {
+                PromptPart::Text { text } => writeln!(out, "{text}"),
+                PromptPart::Image { mime_type, .. } => writeln!(out, "[image, {mime_type}]"),
+                PromptPart::ToolCall { args, tool_call_id, .. } => {
+                    writeln!(out, "[called {tool_call_id}: {args}]")
+                }
+                PromptPart::ToolResult { tool_call_id, result, .. } => {
+                    writeln!(out, "[result of {tool_call_id}]\n{result}")
+                }
+            };
+        }
+        let _ = write!(out, "</{}>", self.role);
+        out
+    }
+}
+
+/// The images of the results before it. A tool message has no place for them, and a model
+/// looks only at those of the user.
+fn images_of_results<'a>(images: &mut Vec<&'a Image>) -> Option<PromptEntry<'a>> {
+    const ABOVE: &str = "[Tool Result]\nThe images in the results above:";
+    if images.is_empty() {
+        return None;
+    }
+    let mut content = vec![PromptPart::Text { text: ABOVE.into() }];
+    content.extend(images.drain(..).map(prompt_image));
+    Some(PromptEntry::user(content))
+}
+
+/// Adds the texts of a stored entry and gives the number of its images.
+pub(super) fn prompt_texts(blob: &[u8], texts: &mut Vec<String>) -> usize {
+    #[derive(Deserialize)]
+    struct Stored {
+        content: StoredContent,
+    }
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum StoredContent {
+        Text(String),
+        Parts(Vec<StoredPart>),
+    }
+    #[derive(Deserialize)]
+    struct StoredPart {
+        #[serde(rename = "type")]
+        kind: String,
+        text: Option<String>,
+        result: Option<String>,
+        args: Option<serde_json::Value>,
+    }
+    let Ok(stored) = serde_json::from_slice::<Stored>(blob) else { return 0 };
+    let parts = match stored.content {
+        StoredContent::Text(text) => {
+            texts.push(text);
+            return 0;
+        }
+        StoredContent::Parts(parts) => parts,
+    };
+    let mut images = 0;
+    for part in parts {
+        images += usize::from(part.kind == "image");
+        texts.extend(part.text.or(part.result));
+        texts.extend(part.args.map(|args| args.to_string()));
+    }
+    images
+}
+
+fn prompt_part(part: &Part) -> PromptPart<'_> {
+    match part {
+        Part::Text(text) => PromptPart::Text { text: text.into() },
+        Part::Image(image) => prompt_image(image),
+    }
+}
+
+fn prompt_image(image: &Image) -> PromptPart<'_> {
+    let ImageSource::Inline { mime, data } = &image.source;
+    let image = ImageBytes { kind: "Uint8Array", hex: hex(data) };
+    PromptPart::Image { mime_type: mime, image }
+}
+
+fn prompt_call<'a>(call: &ToolCall, style: EntryStyle) -> PromptPart<'a> {
+    PromptPart::ToolCall {
+        tool_call_id: CallId::sanitised(&call.id).as_str().to_owned(),
+        tool_name: tool_name(Some(call), style),
+        args: if style.wrapped {
+            meta::wrapped(&call.name, &call.arguments)
+        } else {
+            meta::object(&call.arguments)
+        },
+    }
+}
+
+fn prompt_result<'a>(
+    result: &ToolResult,
+    call: Option<&ToolCall>,
+    style: EntryStyle,
+) -> PromptPart<'a> {
+    PromptPart::ToolResult {
+        tool_call_id: CallId::sanitised(&result.call_id).as_str().to_owned(),
+        tool_name: tool_name(call, style),
+        result: result_text(result),
+        is_error: result.is_error,
+    }
+}
+
+fn tool_name(call: Option<&ToolCall>, style: EntryStyle) -> String {
+    match call {
+        None => "unknown".to_owned(),
+        Some(_) if style.wrapped => meta::CALL[0].to_owned(),
+        Some(call) => wire_name(&call.name),
+    }
+}
+
+/// The images in a result.
+fn result_images(result: &ToolResult) -> impl Iterator<Item = &Image> {
+    result.content.iter().filter_map(|content| match content {
+        Part::Image(image) => Some(image),
+        Part::Text(_) => None,
+    })
+}
+
+/// A result as text; images can only be named here. A model does not see the mark of a failure,
+/// so the text says it, too.
+fn result_text(result: &ToolResult) -> String {
+    let pieces: Vec<String> = result
+        .content
+        .iter()
+        .map(|content| match content {
+            Part::Text(text) => text.clone(),
+            Part::Image(Image { source: ImageSource::Inline { mime, data } }) => {
+                format!("[image, {mime}, {} bytes]", data.len())
+            }
+        })
+        .collect();
+    let text = pieces.join("\n");
+    if result.is_error { format!("[error] The tool failed.\n{text}") } else { text }
+}
+
+/// The calls of a history. Of two with one id the first counts.
+fn calls_by_id(history: &[Item]) -> HashMap<&str, &ToolCall> {
+    let calls = history.iter().rev().filter_map(|item| match item {
+        Item::ToolCall(call) => Some((call.id.as_str(), call)),
+        Item::Message(_) | Item::ToolResult(_) | Item::Reasoning(_) => None,
+    });
+    calls.collect()
+}
+
+#[cfg(test)]
+#[path = "roots_tests.rs"]
+mod tests;

@@ -1,0 +1,178 @@
+use super::*;
+use crate::model::Reasoning;
+
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x02\x00\x00\x00\x03\x08\x06";
+
+fn message(role: Role, text: &str) -> Item {
+    Item::Message(Message { role, parts: vec![Part::Text(text.into())] })
+}
+
+fn history() -> Vec<Item> {
+    vec![
+        message(Role::User, "Read a.txt"),
+        Item::Reasoning(Reasoning { text: "I need the tool".into() }),
+        message(Role::Assistant, "Reading."),
+        Item::ToolCall(ToolCall {
+            id: "call_1\nfc_2".into(),
+            name: "read".into(),
+            arguments: r#"{"path":"a.txt"}"#.into(),
+        }),
+        Item::ToolResult(ToolResult {
+            call_id: "call_1\nfc_2".into(),
+            content: vec![Part::Text("hello".into())],
+            is_error: false,
+        }),
+        message(Role::Assistant, "It says hello."),
+        Item::Message(Message {
+            role: Role::User,
+            parts: vec![
+                Part::Text("And this?".into()),
+                Part::Image(Image {
+                    source: ImageSource::Inline {
+                        mime: "image/png".into(),
+                        data: Bytes::from_static(PNG),
+                    },
+                }),
+            ],
+        }),
+    ]
+}
+
+fn told(items: &[Item]) -> Vec<String> {
+    told_as(items, EntryStyle::default(), MAX_ROOTS)
+}
+
+fn told_as(items: &[Item], style: EntryStyle, most: usize) -> Vec<String> {
+    let mut blobs = Blobs::default();
+    let ids = put(items, style, most, &mut blobs);
+    ids.iter().map(|id| String::from_utf8(blobs.get(id).unwrap().to_vec()).unwrap()).collect()
+}
+
+#[test]
+fn the_prompt_holds_the_whole_history() {
+    insta::assert_snapshot!(told(&history()).join("\n"));
+}
+
+#[test]
+fn section_1_3_entries_in_the_form_of_newer_builds() {
+    let style = EntryStyle { tagged: true, wrapped: true };
+    insta::assert_snapshot!(told_as(&history(), style, MAX_ROOTS).join("\n"));
+}
+
+#[test]
+fn section_1_3_a_failure_is_said_in_the_text_of_the_result() {
+    let items = [
+        Item::ToolCall(ToolCall { id: "c".into(), name: "t".into(), arguments: "[1]".into() }),
+        Item::ToolResult(ToolResult {
+            call_id: "c".into(),
+            content: vec![Part::Text("no such file".into())],
+            is_error: true,
+        }),
+    ];
+    let told = told(&items);
+    assert!(told[0].contains(r#""args":{"input":"[1]"}"#), "always an object: {}", told[0]);
+    let result = r#""result":"[error] The tool failed.\nno such file","isError":true"#;
+    assert!(told[1].contains(result), "{}", told[1]);
+}
+
+#[test]
+fn section_1_3_too_many_entries_are_shortened_from_the_oldest_without_parting_results() {
+    let call = |n: usize| {
+        let id = format!("c{n}");
+        [
+            message(Role::User, &format!("question {n}")),
+            Item::ToolCall(ToolCall { id: id.clone(), name: "t".into(), arguments: "{}".into() }),
+            Item::ToolResult(ToolResult {
+                call_id: id,
+                content: vec![Part::Text(format!("result {n}"))],
+                is_error: false,
+            }),
+        ]
+    };
+    let items: Vec<Item> = (0..100).flat_map(call).collect();
+    for most in [60, 61, 62, MAX_ROOTS] {
+        let told = told_as(&items, EntryStyle::default(), most);
+        assert!(told.len() <= most && told.len() + 3 > most, "{} of {most}", told.len());
+        for n in 0..100 {
+            let has = |text: String| told.iter().any(|entry| entry.contains(&text));
+            assert!(has(format!("question {n}")) && has(format!("result {n}")), "{n}");
+        }
+        assert!(!told[1].contains(r#""role":"tool""#), "a result without its call: {}", told[1]);
+    }
+    assert_eq!(told_as(&items[..9], EntryStyle::default(), 9).len(), 9);
+}
+
+#[test]
+fn section_1_1_our_system_entry_is_told_from_the_services() {
+    let mut blobs = Blobs::default();
+    let id = put_system("Be \"brief\".", &mut blobs);
+    let ours = blobs.get(&id).unwrap();
+    assert!(is_our_system(&ours));
+    let value: serde_json::Value = serde_json::from_slice(&ours).unwrap();
+    assert_eq!(value["content"], "Be \"brief\".");
+    assert!(!is_our_system(br#"{"role":"system","content":"You are"}"#));
+    let mut texts = Vec::new();
+    assert_eq!((prompt_texts(&ours, &mut texts), texts), (0, vec!["Be \"brief\".".to_owned()]));
+}
+
+#[test]
+fn a_call_without_a_result_gets_one_and_a_result_without_a_call_is_text() {
+    let call = |id: &str| {
+        Item::ToolCall(ToolCall { id: id.into(), name: "a.b".into(), arguments: "{}".into() })
+    };
+    let result = |id: &str| {
+        Item::ToolResult(ToolResult {
+            call_id: id.into(),
+            content: vec![Part::Text(format!("result {id}"))],
+            is_error: false,
+        })
+    };
+    let items = [call("1"), call("2"), result("1"), message(Role::User, "go on"), result("9")];
+    let told = told(&items);
+    assert_eq!(told.len(), 4, "{told:#?}");
+    assert!(told[0].contains(r#""toolName":"a_b""#), "the name that was offered: {}", told[0]);
+    assert!(told[1].contains("result 1") && told[1].contains("There was no result."));
+    assert!(told[2].contains("go on"));
+    assert!(told[3].contains(r#""role":"user""#) && told[3].contains("result 9"), "{}", told[3]);
+}
+
+fn looked(id: &str, png: &'static [u8]) -> [Item; 2] {
+    let call = ToolCall { id: id.into(), name: "look".into(), arguments: "{}".into() };
+    let source = ImageSource::Inline { mime: "image/png".into(), data: Bytes::from_static(png) };
+    let content = vec![Part::Text("seen".into()), Part::Image(Image { source })];
+    let result = ToolResult { call_id: id.into(), content, is_error: false };
+    [Item::ToolCall(call), Item::ToolResult(result)]
+}
+
+#[test]
+fn images_in_results_follow_them_as_the_users() {
+    let [first, result] = looked("c1", PNG);
+    let [second, another] = looked("c2", b"png");
+    let question = message(Role::User, "Look twice");
+    let answer = message(Role::Assistant, "Seen.");
+    let expected = ["user", "assistant", "tool", "user", "assistant"];
+    let items = [question, first, second, result, another, answer];
+    let roles = |told: &[String]| -> Vec<String> {
+        let role = |text: &String| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        told.iter().map(|text| role(text)["role"].as_str().unwrap().to_owned()).collect()
+    };
+    let told_all = told(&items);
+    assert_eq!(roles(&told_all), expected, "{told_all:?}");
+    for png in [PNG, b"png"] {
+        let encoded = hex(png);
+        assert!(told_all[3].contains(&encoded), "{}", told_all[3]);
+    }
+    // The run is to continue from the results.
+    let told_half = told(&items[..5]);
+    assert_eq!(roles(&told_half), expected[..4], "{told_half:?}");
+    let mut texts = Vec::new();
+    assert_eq!(prompt_texts(told_half[3].as_bytes(), &mut texts), 2, "they count as images");
+}
+
+#[test]
+fn an_image_in_a_result_without_a_call_is_kept() {
+    let [_, result] = looked("c1", PNG);
+    let told = told(&[message(Role::User, "hi"), result]);
+    let encoded = hex(PNG);
+    assert!(told[1].contains(&encoded), "{told:?}");
+}
