@@ -38,6 +38,7 @@ use std::{
     io::{self, Write as _},
     pin::Pin,
     process::ExitCode,
+    time::Duration,
 };
 
 use clap::{Parser, Subcommand, builder::styling};
@@ -260,10 +261,17 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 }
 
 /// Runs a command's asynchronous part to its end.
+/// How long a thread for blocking work waits for more. Work goes to the thread that has waited
+/// longest, so with a longer time all threads of a burst would stay, each with memory of its own.
+const IDLE_THREAD: Duration = Duration::from_millis(50);
+
 fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     // One type of future, so that the runtime's loop is not compiled for each command.
     let future: Pin<Box<dyn Future<Output = anyhow::Result<T>> + '_>> = Box::pin(future);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_keep_alive(IDLE_THREAD)
+        .build()?;
     let result = runtime.block_on(future);
     // What still runs was asked to stop and waited for.
     runtime.shutdown_background();
