@@ -12,6 +12,7 @@ mod drift;
 mod link;
 #[cfg(test)]
 pub(crate) mod testing;
+mod words;
 
 use std::{fmt, time::Duration};
 

@@ -46,7 +46,7 @@ struct PreparedExec {
 #[derive(Debug)]
 pub(crate) enum RunningExec {
     /// It runs at the client.
-    Open { key: QuestionKey, call: Option<RunningCall> },
+    Open { key: QuestionKey, call: Option<Box<RunningCall>> },
     /// The service refused it.
     Refused { args: Box<McpArgs>, text: String },
 }
@@ -285,7 +285,7 @@ impl SimRun {
         let exec_id = exec_id.unwrap_or_else(|| self.exec_id(id));
         let key = self.io.ask_exec(id, &exec_id, &arm).await?;
         let keep = announced || self.behaviour().tools_exec_without_partial;
-        let call = mcp.filter(|_| keep).map(|args| RunningCall { args, announced });
+        let call = mcp.filter(|_| keep).map(|args| Box::new(RunningCall { args, announced }));
         Ok(RunningExec::Open { key, call })
     }
 

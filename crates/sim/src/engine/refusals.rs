@@ -11,6 +11,9 @@ use crate::behaviour::{Behaviour, ErrorWhen};
 const BUILTIN: &[&str] =
     &["read", "write", "ls", "delete", "grep", "glob", "shell", "web_search", "web_fetch"];
 
+/// Makes one of the errors.
+type RunError = fn() -> ConnectError;
+
 /// Whether a tool has the name of a built-in one.
 pub(super) fn is_builtin(name: &str) -> bool {
     BUILTIN.contains(&name.to_lowercase().replace('-', "_").as_str())
@@ -18,7 +21,7 @@ pub(super) fn is_builtin(name: &str) -> bool {
 
 /// The error that the switches choose for a run.
 pub(super) fn of_run(behaviour: &Behaviour, run: u64) -> Option<ConnectError> {
-    let table: &[(ErrorWhen, fn() -> ConnectError)] = &[
+    let table: &[(ErrorWhen, RunError)] = &[
         (behaviour.error_plan_limit, plan_limit),
         (behaviour.error_provider_refused, provider_refused),
         (behaviour.error_provider_busy, provider_busy),

@@ -7,7 +7,7 @@ fn strict() -> Behaviour {
     Behaviour::preset(Preset::Autumn)
 }
 
-fn call(id: &str, args: Value) -> Value {
+fn call(id: &str, args: &Value) -> Value {
     json!({"role": "assistant", "content": [
         {"type": "tool-call", "toolCallId": id, "toolName": "t", "args": args}]})
 }
@@ -26,7 +26,7 @@ fn well_formed_entries_pass() {
     let entries = [
         json!({"role": "system", "content": "Be brief"}),
         json!({"role": "user", "content": [{"type": "text", "text": "hi"}]}),
-        call("call_1\nfc_1", json!({})),
+        call("call_1\nfc_1", &json!({})),
         result("call_1\nfc_1"),
     ];
     assert_eq!(reason(&entries), None);
@@ -36,12 +36,12 @@ fn well_formed_entries_pass() {
 fn each_malformed_entry_has_its_reason() {
     for (entries, part) in [
         (vec![json!({"role": "user", "content": "hi"})], "not a list"),
-        (vec![call("a", json!("text")), result("a")], "not an object"),
-        (vec![call("a", json!({}))], "has 0 results"),
-        (vec![call("a", json!({})), result("a"), result("a")], "has 2 results"),
+        (vec![call("a", &json!("text")), result("a")], "not an object"),
+        (vec![call("a", &json!({}))], "has 0 results"),
+        (vec![call("a", &json!({})), result("a"), result("a")], "has 2 results"),
         (vec![result("a")], "without a call"),
-        (vec![call("a/b", json!({})), result("a/b")], "the id"),
-        (vec![call("a", json!({})), call("a", json!({}))], "two calls"),
+        (vec![call("a/b", &json!({})), result("a/b")], "the id"),
+        (vec![call("a", &json!({})), call("a", &json!({}))], "two calls"),
     ] {
         let reason = reason(&entries).unwrap_or_default();
         assert!(reason.contains(part), "{reason} for {part}");
