@@ -136,13 +136,13 @@ async fn broken_at(frame: u64, how: &StreamFault, sse: bool) -> (Heard, Heard, S
     let sim = Sim::new(SimConfig::scenario(scenario));
     let mut peer = coder(&sim);
     let request = peer.request(TASK);
-    let first = run(&mut peer, request, sse).await;
+    let first = Box::pin(run(&mut peer, request, sse)).await;
     "44444444-4444-4444-8444-444444444444".clone_into(&mut peer.stream);
     let mut request = resume(peer.request(""));
     if let Some(state) = &first.checkpoint {
         request.conversation_state = Some(state.clone());
     }
-    let second = run(&mut peer, request, sse).await;
+    let second = Box::pin(run(&mut peer, request, sse)).await;
     (first, second, sim)
 }
 

@@ -100,5 +100,6 @@ fn answered(heard: &Heard) {
 /// The JSON of a checkpoint's entries.
 fn entries_of(peer: &Peer, state: &ConversationStateStructure) -> Vec<Value> {
     let ids = state.root_prompt_messages_json.iter();
-    ids.map(|id| serde_json::from_slice(&peer.blobs[id]).unwrap()).collect()
+    let blob = |id| peer.blobs.get(id).unwrap();
+    ids.map(|id| serde_json::from_slice(blob(id)).unwrap()).collect()
 }
