@@ -263,7 +263,7 @@ async fn sign_in_with(
     Ok(credential)
 }
 
-/// Who a new sign-in says it is, without asking anybody.
+/// The account of a new sign-in as the sign-in itself names it, without a request.
 pub(super) fn signed_in(credential: &Credential) -> String {
     match credential.account.clone().and_then(Account::name) {
         Some(name) => format!("Signed in as {name}."),

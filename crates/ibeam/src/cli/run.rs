@@ -264,7 +264,7 @@ impl ClientSignals {
         })
     }
 
-    /// Passes signals on to the client, for ever. Those of the keyboard reach it directly, and
+    /// Passes signals on to the client until it is stopped. Those of the keyboard reach it directly, and
     /// must not arrive twice.
     async fn pass_on(&mut self, client: Option<u32>) {
         use rustix::process::{Pid, Signal, kill_process};
