@@ -92,6 +92,8 @@ async fn clock_jump_before_an_upgrade_deletes_nothing() {
     store
         .sql(
             "DROP TABLE clocks;
+             DROP INDEX by_opening;
+             ALTER TABLE conversations DROP COLUMN opening;
              ALTER TABLE conversations ADD COLUMN opening BLOB NOT NULL DEFAULT x'00';
              ALTER TABLE conversations ADD COLUMN full_history INTEGER NOT NULL DEFAULT 1;
              PRAGMA user_version = 2",

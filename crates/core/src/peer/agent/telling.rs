@@ -200,7 +200,7 @@ impl RunSpec {
     ) {
         self.told = false;
         self.has_own_system = state::first_root(&state)
-            .and_then(|id| self.blobs.get(&id))
+            .and_then(|id| self.blobs.get(id))
             .is_some_and(|blob| roots::is_our_system(&blob));
         if !self.has_own_system {
             self.state =
