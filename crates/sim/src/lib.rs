@@ -13,11 +13,6 @@
 //! *Invariant:* nothing here reads the wall clock or draws random numbers; time is tokio's, so that
 //! tests can pause it, and ids are derived from what the client sent.
 
-#![expect(
-    clippy::result_large_err,
-    reason = "an error ends its run, so it is made and moved only once"
-)]
-
 mod assistant;
 mod behaviour;
 mod blobs;

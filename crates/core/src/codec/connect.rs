@@ -58,7 +58,7 @@ pub struct ConnectError {
     pub code: Code,
     pub message: String,
     /// Cursor's own error, when one is attached.
-    pub detail: Option<CursorError>,
+    pub detail: Option<Box<CursorError>>,
 }
 
 /// The decoded `aiserver.v1.ErrorDetails`.
@@ -291,7 +291,7 @@ impl ConnectError {
     /// as the backend writes them.
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
-        let details = self.detail.as_ref().map(CursorError::to_json);
+        let details = self.detail.as_deref().map(CursorError::to_json);
         match details {
             None => serde_json::json!({ "code": self.code.as_str(), "message": self.message }),
             Some(detail) => serde_json::json!({
@@ -345,7 +345,7 @@ struct WireDebugDetails {
 
 impl From<ErrorJson> for ConnectError {
     fn from(wire: ErrorJson) -> Self {
-        let detail = wire.details.iter().find_map(WireDetail::decode);
+        let detail = wire.details.iter().find_map(WireDetail::decode).map(Box::new);
         Self { code: Code::from_name(&wire.code), message: wire.message, detail }
     }
 }
@@ -442,7 +442,9 @@ fn parse_trailer(payload: &[u8]) -> Option<ConnectError> {
             // A status that is not a number is still a failure.
             "grpc-status" => status = value.parse().unwrap_or(Code::Unknown.grpc_number()),
             "grpc-message" => message = percent_decode(value),
-            "grpc-status-details-bin" => detail = decode_status_details(value),
+            "grpc-status-details-bin" => {
+                detail = decode_status_details(value).map(Box::new);
+            }
             _ => {}
         }
     }

@@ -5,14 +5,14 @@ fn quota_error() -> ConnectError {
     ConnectError {
         code: Code::ResourceExhausted,
         message: "slow down".into(),
-        detail: Some(CursorError {
+        detail: Some(Box::new(CursorError {
             kind: ErrorKind::ErrorRateLimited,
             title: "Limit".into(),
             detail: "Wait a while".into(),
             retryable: Some(true),
             additional_info: [("providerStatusCode".to_owned(), "400".to_owned())].into(),
             action_required: "cyber_policy_review".to_owned(),
-        }),
+        })),
     }
 }
 

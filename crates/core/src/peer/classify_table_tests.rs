@@ -50,7 +50,7 @@ fn again(failure: &PeerFailure) -> &'static str {
 
 fn detailed(code: Code, kind: Kind, title: &str) -> ConnectError {
     let (title, detail) = (title.to_owned(), String::new());
-    let detail = Some(CursorError { kind, title, detail, ..CursorError::default() });
+    let detail = Some(Box::new(CursorError { kind, title, detail, ..CursorError::default() }));
     ConnectError { code, message: "Error".to_owned(), detail }
 }
 

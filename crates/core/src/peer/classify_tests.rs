@@ -7,13 +7,13 @@ fn detailed(code: Code, kind: Kind, title: &str, detail: &str) -> ConnectError {
     ConnectError {
         code,
         message: "Error".into(),
-        detail: Some(CursorError {
+        detail: Some(Box::new(CursorError {
             kind,
             title: title.into(),
             detail: detail.into(),
             retryable: None,
             ..CursorError::default()
-        }),
+        })),
     }
 }
 

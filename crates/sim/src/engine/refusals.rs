@@ -42,13 +42,13 @@ fn cursor(code: Code, kind: ErrorKind, title: &str, detail: &str) -> ConnectErro
     ConnectError {
         code,
         message: "Error".to_owned(),
-        detail: Some(CursorError {
+        detail: Some(Box::new(CursorError {
             kind,
             title: title.to_owned(),
             detail: detail.to_owned(),
             retryable: Some(false),
             ..CursorError::default()
-        }),
+        })),
     }
 }
 

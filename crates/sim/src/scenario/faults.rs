@@ -199,12 +199,14 @@ impl ErrorSpec {
     pub fn connect_error(&self, default: Code) -> ConnectError {
         let code = self.code.as_deref().map_or(default, Code::from_name);
         let kind = self.kind.as_deref().and_then(error_kind);
-        let detail = kind.map(|kind| CursorError {
-            kind,
-            title: self.title.clone(),
-            detail: self.detail.clone(),
-            retryable: self.retryable,
-            ..CursorError::default()
+        let detail = kind.map(|kind| {
+            Box::new(CursorError {
+                kind,
+                title: self.title.clone(),
+                detail: self.detail.clone(),
+                retryable: self.retryable,
+                ..CursorError::default()
+            })
         });
         let message = if self.message.is_empty() { "Error" } else { &self.message };
         ConnectError { code, message: message.to_owned(), detail }

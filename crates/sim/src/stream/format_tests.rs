@@ -8,13 +8,13 @@ fn trailer_has_the_whole_error() {
     let error = ConnectError {
         code: Code::ResourceExhausted,
         message: "Error".to_owned(),
-        detail: Some(CursorError {
+        detail: Some(Box::new(CursorError {
             kind: ErrorKind::ErrorRateLimited,
             title: "Slow".to_owned(),
             detail: "100 % full\n".to_owned(),
             retryable: Some(false),
             ..CursorError::default()
-        }),
+        })),
     };
     let mut decoder = Decoder::new();
     decoder.push(trailer_frame(Some(&error)));

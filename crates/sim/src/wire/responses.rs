@@ -153,13 +153,13 @@ pub(crate) fn cursor_error(code: Code, kind: ErrorKind, title: &str, detail: &st
     ConnectError {
         code,
         message: "Error".to_owned(),
-        detail: Some(CursorError {
+        detail: Some(Box::new(CursorError {
             kind,
             title: title.to_owned(),
             detail: detail.to_owned(),
             retryable: Some(false),
             ..CursorError::default()
-        }),
+        })),
     }
 }
 
