@@ -1,4 +1,5 @@
 use super::*;
+use ibeam_proto::aiserver::ErrorKind;
 use proptest::prelude::*;
 
 fn quota_error() -> ConnectError {

@@ -3,6 +3,7 @@
 
 pub(crate) mod canonical;
 pub mod connect;
+mod connect_error;
 pub mod jsonrpc;
 pub mod ndjson;
 pub mod pbwalk;
