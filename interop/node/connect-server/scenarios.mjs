@@ -85,7 +85,7 @@ export const scenarios = {
       `an unknown exec is thrown back, got ${got?.case} ${control?.case}`,
     );
     turn.report.expect(control?.value?.error, "the throw says why");
-    const closed = (await turn.next()).message;
+    const closed = (await turn.inbox.next()).message;
     turn.report.expect(closed?.value?.message?.case === "streamClose", "the throw closes its stream");
     yield turn.words("Thrown.");
     yield* turn.end("Thrown.");
