@@ -85,8 +85,9 @@ export const scenarios = {
       `an unknown exec is thrown back, got ${got?.case} ${control?.case}`,
     );
     turn.report.expect(control?.value?.error, "the throw says why");
-    const closed = (await turn.inbox.next()).message;
-    turn.report.expect(closed?.value?.message?.case === "streamClose", "the throw closes its stream");
+    const next = await turn.inbox.next();
+    const closed = next?.message ?? next;
+    turn.report.expect(closed?.case === "execClientControlMessage", "the throw closes its stream");
     yield turn.words("Thrown.");
     yield* turn.end("Thrown.");
   },
