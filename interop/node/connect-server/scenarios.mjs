@@ -85,9 +85,12 @@ export const scenarios = {
       `an unknown exec is thrown back, got ${got?.case} ${control?.case}`,
     );
     turn.report.expect(control?.value?.error, "the throw says why");
-    const next = await turn.inbox.next();
-    const closed = next?.message ?? next;
-    turn.report.expect(closed?.case === "execClientControlMessage", "the throw closes its stream");
+    const close = await turn.inbox.next();
+    const closed = close?.case === "execClientControlMessage" && close.value.message;
+    turn.report.expect(
+      closed && closed.case === "streamClose" && closed.value.id === id,
+      `its stream is closed, got ${close?.case} ${closed?.case}`,
+    );
     yield turn.words("Thrown.");
     yield* turn.end("Thrown.");
   },
