@@ -44,7 +44,7 @@ struct AttackTally {
     peak: f64,
 }
 
-/// MemoryAlone in MB while the clients work alone.
+/// Memory in MB while the clients work alone.
 #[derive(Debug)]
 struct MemoryAlone {
     before: f64,
@@ -233,7 +233,7 @@ fn page(tallies: &[AttackTally], memory: &MemoryAlone, took: Duration) -> String
     let _ = write!(
         page,
         "\n{} minutes, {CLIENTS} honest clients with {KEYS} keys, {chains} whole chains of tool \
-         calls. MemoryAlone while they work alone: {:.0} MB before the attacks, {:.0} MB after them; in \
+         calls. Memory while they work alone: {:.0} MB before the attacks, {:.0} MB after them; in \
          each round, 30 s after the last attack: {} MB.\n",
         took.as_secs() / 60,
         memory.before,

@@ -47,14 +47,14 @@ pub(crate) struct AttackOptions {
 pub(super) struct AttackScale {
     /// How long it runs.
     hold: Duration,
-    /// For memory to return afterwards.
+    /// For memory to return afterwards: the gateway returns it every five seconds, in two steps.
     settle: Duration,
     short: bool,
 }
 
 impl AttackScale {
     const SHORT: Self =
-        Self { hold: Duration::from_secs(5), settle: Duration::from_secs(5), short: true };
+        Self { hold: Duration::from_secs(5), settle: Duration::from_secs(20), short: true };
     const FULL: Self =
         Self { hold: Duration::from_secs(20), settle: Duration::from_secs(30), short: false };
 
@@ -85,9 +85,15 @@ pub(crate) async fn run(options: &AttackOptions) -> anyhow::Result<()> {
         target.stop().await;
     }
     println!("\n{}", table::page(&rows));
-    let failed = rows.iter().filter(|row| !row.problems.is_empty()).count();
-    if failed > 0 {
-        bail!("{failed} of {} attacks cost more than they may", rows.len());
+    let failed: Vec<String> =
+        rows.iter().filter(|row| !row.problems.is_empty()).map(ToString::to_string).collect();
+    if !failed.is_empty() {
+        bail!(
+            "{} of {} attacks cost more than they may\n{}",
+            failed.len(),
+            rows.len(),
+            failed.join("\n")
+        );
     }
     Ok(())
 }

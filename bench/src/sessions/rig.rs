@@ -13,7 +13,7 @@ use crate::{
     recipe::{ibeam_start, sim_start},
 };
 
-/// SimulatorCounters that did not move for this long have settled.
+/// Counters that did not move for this long have settled.
 const QUIET: Duration = Duration::from_millis(100);
 /// Longer than any message is on its way.
 const SETTLE_ROUNDS: usize = 50;

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fs, io::Write as _, path::Path};
 use anyhow::Context as _;
 use flate2::{Compression, GzBuilder};
 
-/// ArchiveFiles by their path, which is relative and has slashes.
+/// Files by their path, which is relative and has slashes.
 #[derive(Clone, Default)]
 pub(crate) struct ArchiveFiles(BTreeMap<String, ArchiveFile>);
 

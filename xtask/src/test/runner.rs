@@ -144,6 +144,12 @@ impl<'a> StepRunner<'a> {
             };
             (StepVerdict::Failed(format!("it ended without a result: {how}")), None)
         });
+        let verdict = match verdict {
+            StepVerdict::Failed(why) if self.captured => {
+                StepVerdict::Failed(why + &last_lines(&log_file(step.name)))
+            }
+            other => other,
+        };
         if self.captured {
             println!("\n=== {} ===", step.name);
             show(&log_file(step.name));
@@ -212,6 +218,17 @@ fn show(log: &Path) {
     }
 }
 
+/// How much of its output a failed step repeats at the end of the run, where it is found at once.
+const LAST_LINES: usize = 20;
+
+fn last_lines(log: &Path) -> String {
+    let text = fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    let last = lines.get(lines.len().saturating_sub(LAST_LINES)..).unwrap_or_default();
+    last.iter().map(|line| format!("\n  {line}")).collect()
+}
+
 fn folder() -> PathBuf {
     crate::target().join("xtask")
 }
@@ -227,4 +244,22 @@ fn result_file(name: &str) -> PathBuf {
 fn clock(duration: Duration) -> String {
     let seconds = duration.as_secs();
     format!("{:02}:{:02}", seconds / 60, seconds % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn failed_step_repeats_the_end_of_its_output() {
+        let scratch = Scratch::new("runner").unwrap();
+        let log = scratch.path().join("log");
+        let lines: Vec<String> = (1..=LAST_LINES + 5).map(|at| format!("line {at}")).collect();
+        fs::write(&log, lines.join("\n") + "\n").unwrap();
+        let last = last_lines(&log);
+        assert_eq!(last.lines().count(), LAST_LINES + 1);
+        assert!(last.starts_with("\n  line 6\n") && last.ends_with("\n  line 25"), "{last}");
+        assert_eq!(last_lines(&scratch.path().join("none")), "");
+    }
 }

@@ -260,11 +260,11 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Runs a command's asynchronous part to its end.
 /// How long a thread for blocking work waits for more. Work goes to the thread that has waited
 /// longest, so with a longer time all threads of a burst would stay, each with memory of its own.
 const IDLE_THREAD: Duration = Duration::from_millis(50);
 
+/// Runs a command's asynchronous part to its end.
 fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     // One type of future, so that the runtime's loop is not compiled for each command.
     let future: Pin<Box<dyn Future<Output = anyhow::Result<T>> + '_>> = Box::pin(future);
