@@ -5,6 +5,7 @@ use std::io::Read as _;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use ibeam_proto::Wire;
+use memmap2::MmapMut;
 
 pub(crate) use super::connect_error::percent_decode;
 pub use super::connect_error::{Code, ConnectError, CursorError};
@@ -194,17 +195,39 @@ pub fn end_frame(error: Option<&ConnectError>) -> Bytes {
     }
 }
 
+/// Above this, a message has memory of its own, which goes back to the system with it. An allocator
+/// would give it to the next thread that needs some, and never return it.
+const MAPPED: usize = 1 << 20;
+
 fn inflate(payload: &[u8]) -> Result<Bytes, FrameError> {
     let most = payload.len().saturating_mul(MAX_RATIO).clamp(ANY_RATIO, MAX_INFLATED);
-    // Its last four bytes say how long it is. Memory that grows step by step would be several times
-    // that, and what a lie costs beyond the bytes that come is never touched.
+    // Its last four bytes say how long it is, and the decoder compares them at the end. What a lie
+    // costs beyond the bytes that come is never touched.
     let length = payload.last_chunk().map_or(0, |length| u32::from_le_bytes(*length));
-    let mut out = Vec::with_capacity(usize::try_from(length).unwrap_or(most).min(most));
-    let read = flate2::read::GzDecoder::new(payload)
-        .take(u64::try_from(most).unwrap_or(u64::MAX) + 1)
-        .read_to_end(&mut out)
-        .map_err(|_| FrameError::Gzip)?;
-    if read > most { Err(FrameError::TooLarge(read)) } else { Ok(out.into()) }
+    let length = usize::try_from(length).unwrap_or(usize::MAX);
+    let mut decoder = flate2::read::GzDecoder::new(payload);
+    if decoder.header().is_none() {
+        return Err(FrameError::Gzip);
+    }
+    if length > most {
+        return Err(FrameError::TooLarge(length));
+    }
+    let mut fill = |room: &mut [u8]| match decoder
+        .read_exact(room)
+        .and_then(|()| decoder.read(&mut [0]))
+    {
+        Ok(0) => Ok(()),
+        Ok(_) | Err(_) => Err(FrameError::Gzip),
+    };
+    if length > MAPPED
+        && let Ok(mut map) = MmapMut::map_anon(length)
+    {
+        fill(&mut map)?;
+        return Ok(Bytes::from_owner(map));
+    }
+    let mut heap = vec![0; length];
+    fill(&mut heap)?;
+    Ok(heap.into())
 }
 
 #[cfg(test)]
