@@ -34,7 +34,8 @@ pub(crate) struct AttackOptions {
     /// All attacks in turn on one gateway for this long, beside twenty honest clients
     #[arg(long, value_name = "N", conflicts_with = "short")]
     minutes: Option<u64>,
-    /// Accept gaps of the honest stream up to this, whatever the attack
+    /// Accept gaps of the honest stream up to this, whatever the attack, and honest requests that
+    /// take four times as long
     #[arg(long, value_name = "MS", default_value_t = 0)]
     gap: u64,
     /// Only attacks whose name contains this
@@ -137,7 +138,7 @@ async fn measure(
         gap: Duration::from_millis(gap).max(attack.gap),
         growth: attack.growth_mb(sent),
         kept: attack.kept,
-        probe: Duration::from_secs(2),
+        probe: Duration::from_secs(2).max(4 * Duration::from_millis(gap)),
         left: attack.must_close.then_some(0),
         cpu: attack.must_rest.then(|| scale.hold.as_secs_f64() / 8.0),
     };
