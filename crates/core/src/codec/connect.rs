@@ -212,13 +212,11 @@ fn inflate(payload: &[u8]) -> Result<Bytes, FrameError> {
     if length > most {
         return Err(FrameError::TooLarge(length));
     }
-    let mut fill = |room: &mut [u8]| match decoder
-        .read_exact(room)
-        .and_then(|()| decoder.read(&mut [0]))
-    {
-        Ok(0) => Ok(()),
-        Ok(_) | Err(_) => Err(FrameError::Gzip),
-    };
+    let mut fill =
+        |room: &mut [u8]| match decoder.read_exact(room).and_then(|()| decoder.read(&mut [0])) {
+            Ok(0) => Ok(()),
+            Ok(_) | Err(_) => Err(FrameError::Gzip),
+        };
     if length > MAPPED
         && let Ok(mut map) = MmapMut::map_anon(length)
     {
