@@ -113,7 +113,8 @@ pub(super) fn bench_smoke() -> anyhow::Result<()> {
 /// `cargo xtask attack`.
 pub(super) fn attack_short() -> anyhow::Result<()> {
     let mut attack = command(program("ibeam-bench"));
-    run(attack.args(["attack", "--short", "--gap", "1000", "--program"]).arg(binary()))
+    attack.args(["attack", "--short", "--gap", "1000", "--tries", "3", "--program"]);
+    run(attack.arg(binary()))
 }
 
 /// The server that hosts a client's tools: MCP's own test of servers, and its official SDK.
