@@ -213,7 +213,7 @@ fn catalog(
     tasks: &Tasks,
 ) -> Catalog {
     let kept = backend != SIM && !tokens.are_delegated();
-    let file = if kept { models_file(config, tokens) } else { None };
+    let file = if kept { models_file(config, driver.kind(), tokens) } else { None };
     let (driver, tokens, registry) = (Arc::clone(driver), tokens.clone(), registry.clone());
     let fetch: FetchModels = Arc::new(move || {
         let (driver, tokens, registry) = (Arc::clone(&driver), tokens.clone(), registry.clone());
@@ -251,10 +251,14 @@ async fn unsigned(driver: &dyn Driver, tokens: &AccessTokens) -> Result<Vec<Mode
 }
 
 /// Where this account's last good list is kept. Another account on the same
-/// machine has another list, so the name carries a hash of it.
-fn models_file(config: &Config, tokens: &AccessTokens) -> Option<std::path::PathBuf> {
+/// machine has another list, and so has another backend: the name carries a hash of both.
+fn models_file(
+    config: &Config,
+    kind: BackendKind,
+    tokens: &AccessTokens,
+) -> Option<std::path::PathBuf> {
     let account = Some(tokens.account()).filter(|account| !account.is_empty())?;
     let host = config.upstream.api.authority.as_str();
-    let parts = [b"models".as_slice(), host.as_bytes(), account.as_bytes()];
+    let parts = [b"models".as_slice(), kind.name().as_bytes(), host.as_bytes(), account.as_bytes()];
     Some(config::cache_dir()?.join(format!("models-{}.json", ids::uuid_from_content(parts))))
 }

@@ -143,7 +143,11 @@ impl App {
         let account = self.hub.tokens.account();
         let config = &self.config;
         let host = config.upstream.api.authority.as_str();
-        for part in [self.backend, host, config.account.profile.as_str(), account.as_str()] {
+        // A conversation that is kept holds what only its backend can continue. With the
+        // simulator all backends have one name and may have one account.
+        let kind = self.driver.kind().name();
+        let profile = config.account.profile.as_str();
+        for part in [self.backend, kind, host, profile, account.as_str()] {
             hash.update((part.len() as u64).to_be_bytes());
             hash.update(part);
         }

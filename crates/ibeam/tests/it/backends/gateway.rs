@@ -26,7 +26,7 @@ pub(crate) enum Backend {
 }
 
 impl Backend {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Agent => "agent",
             Self::Cli => "cli",
@@ -77,6 +77,12 @@ impl Gateway {
         fs::write(home.0.path().join("scenario.toml"), scenario).unwrap();
         let (child, url) = launch(&home, backend, words, idle, 0);
         Self { backend, home, words, idle, child, url, starts: 1 }
+    }
+
+    /// The same, but what is started has another backend.
+    pub(crate) fn kill_and_restart_as(&mut self, backend: Backend) {
+        self.backend = backend;
+        self.kill_and_restart();
     }
 
     /// Ends it as the kernel does when memory is short, and starts another in its place.

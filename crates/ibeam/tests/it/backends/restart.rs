@@ -67,4 +67,25 @@ fn a_conversation_goes_on_after_a_restart(backend: Backend) {
     assert!(!told.text.contains("heliotrope"), "{told:?}");
 }
 
+/// What is kept of a conversation can be continued only by the backend that had it.
+#[test]
+fn a_conversation_is_not_continued_on_another_backend() {
+    let session = [("x-session-id", "moved")];
+    let mut gateway = Gateway::start(Backend::Cli, "");
+    for backend in [Backend::Acp, Backend::Agent, Backend::Cli] {
+        let word = format!("My word for {} is heliotrope.", gateway.backend.name());
+        let first = ask(&gateway.url, &session, &body(&[user(&word)]));
+        assert_eq!(first.finish, "stop", "{first:?}");
+        gateway.assert_idle();
+        gateway.kill_and_restart_as(backend);
+        if backend != Backend::Cli {
+            let told = ask(&gateway.url, &session, &body(&[user("What did I say?")]));
+            assert!(!told.text.contains("heliotrope"), "{told:?}\n{}", gateway.log());
+        }
+    }
+    // The first one still has what it kept.
+    let told = ask(&gateway.url, &session, &body(&[user("What did I say?")]));
+    assert!(told.text.contains("My word for cli is heliotrope."), "{told:?}\n{}", gateway.log());
+}
+
 on_each_backend!(a_result_is_answered_after_a_restart, a_conversation_goes_on_after_a_restart);
