@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_retention_accepts_a_step_of_a_second() {
+    fn short_retention_accepts_a_clock_step_of_a_second() {
         let second = Duration::from_secs(1);
         let clock = RetentionClock::starting_at(NOW).at(NOW + 2, second, second);
         assert_eq!((clock.time, clock.oldest(second)), (NOW + 2, NOW + 1));

@@ -106,7 +106,7 @@ fn other_conversations_and_requests_without_retries_are_not_charged() {
 }
 
 #[test]
-fn a_client_that_retries_by_itself_gets_one_retry() {
+fn client_that_retries_gets_one_retry_from_us() {
     let budget = RetryBudget::default();
     assert_eq!(budget.left(7, 3, true, Millis(0)), 1);
     assert_eq!(budget.left(7, 0, true, Millis(0)), 0);

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn join_waits_for_all() {
+    async fn join_waits_for_every_task() {
         let tasks = Tasks::new();
         let task = tasks.spawn("test", async { 7 });
         assert_eq!(tasks.spawn_blocking(|| 8).await.unwrap(), 8);

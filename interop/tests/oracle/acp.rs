@@ -187,7 +187,7 @@ fn prompted() -> (Agent, RequestId) {
 }
 
 #[test]
-fn a_whole_run_is_understood_on_both_sides() {
+fn both_sides_understand_a_whole_run() {
     let mut agent = Agent::begin(&ready(false), &ask());
     let (id, greeted) = agent.request::<InitializeRequest>("initialize");
     assert_eq!(greeted.protocol_version, ProtocolVersion::V1);

@@ -117,7 +117,7 @@ async fn read(stream: &mut Stream) -> (String, usize, Result<(), ConnectError>) 
 }
 
 #[tokio::test]
-async fn a_turn_with_answers_on_the_same_stream() {
+async fn turn_with_answers_on_the_same_stream() {
     let mut tasks = JoinSet::new();
     let config = simulator(
         &mut tasks,

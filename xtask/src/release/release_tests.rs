@@ -192,7 +192,7 @@ fn values(yaml: &str, key: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_workflow_makes_every_target_by_this_task() {
+fn workflow_builds_every_target_with_this_task() {
     let yaml = text(".github/workflows/release.yml");
     // Those of the matrix, and those that a job names itself.
     let mut targets = values(&yaml, "target");

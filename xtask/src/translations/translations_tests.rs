@@ -52,7 +52,7 @@ fn a_translation_without_marks_is_stale_and_gets_them() {
 }
 
 #[test]
-fn a_change_of_words_makes_its_section_stale_and_no_other() {
+fn changed_text_makes_only_its_section_stale() {
     let changed = ENGLISH.replace("item with", "another with");
     let report = compare(&changed, &current());
     assert_eq!(report.stale, ["\"One\" is of an older text"]);

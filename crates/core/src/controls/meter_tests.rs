@@ -72,7 +72,7 @@ fn texts_and_arguments_add_up() {
 }
 
 #[test]
-fn arguments_are_not_cut_but_use_the_budget_up() {
+fn arguments_are_not_cut_but_count_towards_the_budget() {
     let mut meter = Meter::new(3, Family::Gpt);
     meter.note("one two three four");
     assert!(meter.is_spent());

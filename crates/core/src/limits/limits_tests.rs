@@ -175,7 +175,7 @@ fn one_key_cannot_take_every_slot_when_there_are_others() {
 }
 
 #[test]
-fn the_last_slot_is_for_a_key_that_has_none() {
+fn last_slot_is_reserved_for_a_key_without_one() {
     const SHARED: Quota = Quota::shared(usize::MAX);
     for total in 2..40 {
         let mut gate = gate(total, 0, 8);
@@ -187,7 +187,7 @@ fn the_last_slot_is_for_a_key_that_has_none() {
 }
 
 #[test]
-fn a_key_alone_or_with_a_limit_of_its_own_may_take_every_slot() {
+fn only_key_or_one_with_its_own_limit_can_take_every_slot() {
     assert_eq!(fill(&mut gate(32, 8, 8), A, Quota::alone(usize::MAX), SlotRequest::New), 32);
     let own = Quota { limit: 32, assured: 32 };
     assert_eq!(fill(&mut gate(32, 8, 8), A, own, SlotRequest::New), 32);

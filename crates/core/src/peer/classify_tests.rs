@@ -294,7 +294,7 @@ fn token_limit_error_about_the_context_is_permanent() {
 }
 
 #[test]
-fn a_wait_of_more_than_a_day_is_shortened() {
+fn retry_delay_of_more_than_a_day_is_shortened() {
     let retry_after = Some(Duration::from_secs(u64::MAX));
     let failure = link_error(&LinkError::Status { status: 429, error: None, retry_after });
     assert_eq!(failure.error.retry_after_header(), Some(Duration::from_secs(86_400)));

@@ -322,7 +322,7 @@ mod tests {
     use ibeam_server::auth::Account;
 
     #[test]
-    fn each_failure_says_what_helps() {
+    fn each_failure_suggests_a_fix() {
         let of = |error: PollError| refusal(&error, "ibeam login --profile work");
         let text = of(PollError::Refused("Use SSO".into()));
         assert!(text.message.contains("Use SSO") && text.hints.concat().contains("administrator"));
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_one_word_of_a_bounded_length() {
+    fn key_is_one_word_of_limited_length() {
         let read = |text: &[u8]| read_key(text).map(|key| key.expose_secret().to_owned());
         assert_eq!(read(b" crsr_1\r\n").unwrap(), "crsr_1");
         let long = vec![b'k'; 5000];
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_sign_in_says_whose_it_is() {
+    fn new_sign_in_names_its_account() {
         let mut credential = Credential::of_access_token("opaque");
         assert_eq!(signed_in(&credential), "Signed in.");
         let account = Account { email: None, sub: Some("auth0|user_1".to_owned()) };

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn the_welcome_says_how_to_begin() {
+    fn welcome_shows_the_first_steps() {
         let text = welcome("http://127.0.0.1:1", &HERE, &[], &facts(true, ClientKey::Any));
         assert!(text.contains("simulator"), "{text}");
         assert!(text.contains("OPENAI_BASE_URL=http://127.0.0.1:1/v1"), "{text}");
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_door_is_told() {
+    fn exposed_listener_is_announced() {
         let all = Listen::Tcp(SocketAddr::from(([0, 0, 0, 0], 18741)));
         let facts = facts(true, ClientKey::From(SettingOrigin::Flag("--set".to_owned())));
         let text = welcome("http://127.0.0.1:18741", &all, &[], &facts);
@@ -355,7 +355,7 @@ mod tests {
 
     /// Nobody gets in, and nobody is told that anyone would.
     #[test]
-    fn a_key_file_without_a_key_is_told() {
+    fn key_file_without_keys_is_announced() {
         let text = shown(ClientKey::NoneYet);
         assert!(text.contains("API key    none yet") && text.contains("keys add"), "{text}");
         assert!(!text.contains("keys are not checked"), "{text}");
@@ -364,7 +364,7 @@ mod tests {
 
     /// What is printed works for a socket, and nothing is that does not.
     #[test]
-    fn a_socket_is_told_with_how_to_use_it() {
+    fn socket_is_shown_with_its_usage() {
         let place = Listen::Unix(PathBuf::from("/run/me/ibeam.sock"));
         let welcome = |key| welcome("unix:/run/me/ibeam.sock", &place, &[], &facts(true, key));
         let text = welcome(ClientKey::Any);
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_list_is_explained() {
+    fn missing_model_list_is_explained() {
         let error = TurnError::new(ErrorCode::Internal, "Cursor is down.");
         assert_eq!(models_line(false, Err(&error)), "error: Cursor is down.");
         let error = TurnError::new(ErrorCode::Unavailable, "No.");

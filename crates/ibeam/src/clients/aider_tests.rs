@@ -4,12 +4,12 @@ use crate::clients::System;
 const FILE: &str = "/home/me/.aider.conf.yml";
 
 #[test]
-fn without_settings() {
+fn plan_without_settings() {
     insta::assert_snapshot!(plan_text(&plan(&home(&[]), &open()).expect("a plan")));
 }
 
 #[test]
-fn with_other_settings() {
+fn plan_with_other_settings() {
     let own = "# my aider\ndark-mode: true   # at night\n\nmodel: sonnet\n\n# the end\n";
     let limits = "{\n  // mine\n  \"deepseek/deepseek-chat\": { \"max_tokens\": 4096 },\n}\n";
     let machine = home(&[(FILE, own), ("/home/me/.aider.model.metadata.json", limits)]);

@@ -7,7 +7,7 @@ use crate::clients::{
 const PATH: &str = "/home/me/.claude/settings.json";
 
 #[test]
-fn without_settings() {
+fn plan_without_settings() {
     let plan = plan(&home(&[]), &open()).unwrap();
     let wanted = r#"{
   "env": {

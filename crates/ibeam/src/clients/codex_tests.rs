@@ -7,7 +7,7 @@ use crate::clients::{
 const PATH: &str = "/home/me/.codex/config.toml";
 
 #[test]
-fn without_settings() {
+fn plan_without_settings() {
     let plan = plan(&home(&[]), &open()).unwrap();
     let wanted = r#"model = "gpt-5.5"
 model_provider = "ibeam"

@@ -24,12 +24,12 @@ mcpServers:
 "#;
 
 #[test]
-fn without_settings() {
+fn plan_without_settings() {
     insta::assert_snapshot!(plan_text(&plan(&home(&[]), &open()).expect("a plan")));
 }
 
 #[test]
-fn with_other_settings() {
+fn plan_with_other_settings() {
     insta::assert_snapshot!(plan_text(&with(&CLIENT, FILE, OWN)));
 }
 

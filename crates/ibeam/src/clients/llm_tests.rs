@@ -4,12 +4,12 @@ use crate::clients::System;
 const FILE: &str = "/home/me/.config/io.datasette.llm/extra-openai-models.yaml";
 
 #[test]
-fn without_settings() {
+fn plan_without_settings() {
     insta::assert_snapshot!(plan_text(&plan(&home(&[]), &open()).expect("a plan")));
 }
 
 #[test]
-fn with_other_settings() {
+fn plan_with_other_settings() {
     let own = "# extra\n- model_id: box   # at home\n  model_name: llama\n  api_base: http://box:8080/v1\n";
     let keys = "{\n  \"// Note\": \"This file stores secret API credentials. Do not share!\",\n  \"openai\": \"sk-mine\"\n}";
     let machine = home(&[

@@ -4,12 +4,12 @@ use crate::clients::System;
 const FILE: &str = "/home/me/.omp/agent/models.yml";
 
 #[test]
-fn without_settings() {
+fn plan_without_settings() {
     insta::assert_snapshot!(plan_text(&plan(&home(&[]), &open()).expect("a plan")));
 }
 
 #[test]
-fn with_other_settings() {
+fn plan_with_other_settings() {
     let own = "# my providers\nproviders:\n    ollama:   # here\n        auth: none\n        \
                baseUrl: http://localhost:11434\n# the end\n";
     insta::assert_snapshot!(plan_text(&with(&CLIENT, FILE, own)));

@@ -2,7 +2,7 @@ use super::{super::fixtures::*, *};
 use crate::clients::System;
 
 #[test]
-fn without_settings() {
+fn plan_without_settings() {
     insta::assert_snapshot!(plan_text(&plan(&home(&[]), &open()).expect("a plan")));
 }
 

@@ -9,7 +9,7 @@ use crate::clients::{
 const FOLDER: &str = "/home/me/.config/opencode";
 
 #[test]
-fn without_settings() {
+fn plan_without_settings() {
     let plan = plan(&home(&[]), &locked()).unwrap();
     let [plugin, settings] = &plan.changes[..] else { panic!("{plan:?}") };
     assert_eq!(plugin.path, Path::new(FOLDER).join("plugin/ibeam.js"));

@@ -4,12 +4,12 @@ use crate::clients::System;
 const FILE: &str = "/home/me/.pi/agent/models.json";
 
 #[test]
-fn without_settings() {
+fn plan_without_settings() {
     insta::assert_snapshot!(plan_text(&plan(&home(&[]), &open()).expect("a plan")));
 }
 
 #[test]
-fn with_other_settings() {
+fn plan_with_other_settings() {
     let own = r#"{
   // what runs here
   "providers": {

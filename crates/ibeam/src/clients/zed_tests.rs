@@ -3,12 +3,12 @@ use super::{super::fixtures::*, *};
 const FILE: &str = "/home/me/.config/zed/settings.json";
 
 #[test]
-fn without_settings() {
+fn plan_without_settings() {
     insta::assert_snapshot!(plan_text(&plan(&home(&[]), &open()).expect("a plan")));
 }
 
 #[test]
-fn with_other_settings() {
+fn plan_with_other_settings() {
     let own = r#"// Zed settings
 //
 // see the documentation

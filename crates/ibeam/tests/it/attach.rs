@@ -163,7 +163,7 @@ async fn results_that_come_at_the_same_time_get_one_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_answer_with_the_calls_can_be_asked_for_again() {
+async fn answer_with_calls_can_be_requested_again() {
     let lab = Lab::scenario(TOOL);
     let talk = Talk::new("look");
     let first = lab.post_with(&talk.body, KEY).await;

@@ -154,7 +154,7 @@ async fn the_model_list_renews_a_refused_token_too() {
 /// The token ends while the stream runs, and is renewed beside it. Over HTTP/1.1 every
 /// message of ours is a request of its own, and needs a token that is good at that time.
 #[tokio::test(start_paused = true)]
-async fn a_stream_outlives_the_token_it_was_opened_with() {
+async fn stream_outlives_the_token_that_opened_it() {
     let script = r#"
         [[rule]]
         when = { contains = "story" }
@@ -183,7 +183,7 @@ async fn a_stream_outlives_the_token_it_was_opened_with() {
 
 /// The client has seen a part of the answer: another try would say it twice.
 #[tokio::test(start_paused = true)]
-async fn a_token_refused_in_mid_answer_is_an_error_event() {
+async fn token_refused_during_an_answer_is_an_error_event() {
     let script = r#"
         [[rule]]
         when = { contains = "half" }

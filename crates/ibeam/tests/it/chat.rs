@@ -99,7 +99,7 @@ async fn an_answer_at_the_end_of_the_history_is_continued() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_context_may_travel_with_the_first_message() {
+async fn context_can_be_sent_with_the_first_message() {
     for inline in [false, true] {
         let lab = Lab::with(SimConfig::default(), |config| config.upstream.inline_context = inline);
         assert!(!lab.ask("Say hello").await.is_empty());

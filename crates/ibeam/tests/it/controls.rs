@@ -66,7 +66,7 @@ async fn a_stop_sequence_ends_the_answer_and_the_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_limit_of_tokens_is_met_exactly() {
+async fn token_limit_is_exact() {
     let words = "The quick brown fox doesn't jump over 12345 lazy dogs. ".repeat(5);
     for (chunk, stream) in [(1, true), (7, true), (0, false)] {
         for name in ["max_tokens", "max_completion_tokens"] {
@@ -82,7 +82,7 @@ async fn a_limit_of_tokens_is_met_exactly() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_limit_that_is_not_met_changes_nothing() {
+async fn limit_that_is_not_reached_changes_nothing() {
     let lab =
         Lab::scenario("[[rule]]\nsteps = [{ text = { text = \"A few words.\", chunk = 2 } }]");
     let body = with(chat("hi", true), &json!({ "max_tokens": 32000, "stop": ["###"] }));

@@ -89,7 +89,7 @@ fn cut_message_leaves_no_part_of_a_secret() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn there_is_no_core_dump() {
+fn crash_leaves_no_core_dump() {
     let output = String::from_utf8(play("limits").stdout).unwrap();
     // A debugger around the tests is let in.
     let status = std::fs::read_to_string("/proc/self/status").unwrap();

@@ -201,7 +201,7 @@ fn failures_are_printed_to_stderr() {
 }
 
 #[test]
-fn a_crash_is_a_signal() {
+fn crash_ends_with_a_signal() {
     let output = Fake::new().run("crash-after:2", STREAM, "hello");
     assert_eq!(output.status.code(), None);
 }

@@ -316,7 +316,7 @@ fn a_gateway_starts_without_a_sign_in() {
 }
 
 #[test]
-fn a_gateway_of_serve_is_found() {
+fn gateway_started_by_serve_is_found() {
     let user = User::new();
     let mut server = Server::start(user.ibeam("serve --sim"));
     let found = user.json("start --sim --json");
@@ -392,7 +392,7 @@ fn older_gateway_in_use_stays() {
 }
 
 #[test]
-fn one_of_several_is_stopped() {
+fn one_of_several_gateways_is_stopped() {
     let user = User::new();
     let real = user.json("start --json");
     let sim = user.json("start --sim --json");

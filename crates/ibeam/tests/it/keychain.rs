@@ -190,7 +190,7 @@ fn somewhere(folder: &Path, text: &str) -> bool {
 
 #[test]
 #[ignore = "needs GNOME Keyring: cargo xtask test --only keychain"]
-fn a_real_keychain_from_login_to_logout() {
+fn real_keychain_from_login_to_logout() {
     let mut desk = Desk::new();
     desk.log_in(Service::Unlocked);
 

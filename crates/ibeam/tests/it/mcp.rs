@@ -163,7 +163,7 @@ fn usage(reply: &Reply) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_chain_is_one_answer() {
+async fn chain_of_bridged_calls_is_one_answer() {
     let shed = Shed::default();
     let steps = format!(
         "{{ text = \"One. \" }}, {{ exec = {} }}, {{ text = \"Two. \" }}, {{ exec = {} }}, \
@@ -356,7 +356,7 @@ async fn client_tool_wins_over_a_bridged_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_leaves_ends_the_call() {
+async fn disconnected_client_ends_the_call() {
     let shed = Shed::default();
     let steps =
         format!("{{ exec = {} }}, {{ text = \"x\" }}", exec("mcp__shed__slow", "{ s = 50 }"));

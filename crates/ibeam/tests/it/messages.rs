@@ -126,7 +126,7 @@ fn result(call: &Value, content: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_chain_of_tools_is_one_run() {
+async fn chain_of_tool_calls_is_one_run() {
     for stream in [true, false] {
         let lab = Lab::scenario(ONE);
         let mut body = asked(stream);
@@ -153,7 +153,7 @@ async fn a_chain_of_tools_is_one_run() {
 /// An instruction in the middle reaches the model with the result, and the prompt stays
 /// what it was: the run continues.
 #[tokio::test(start_paused = true)]
-async fn a_system_message_beside_a_result_keeps_the_run() {
+async fn system_message_next_to_a_result_keeps_the_run() {
     let lab = Lab::scenario(ONE);
     let mut body = asked(true);
     push(&mut body, json!({ "role": "system", "content": "Plan mode is on." }));

@@ -156,7 +156,7 @@ async fn helpers_of_a_named_client_are_separate() {
 
 /// A name that leads nowhere does not hide what the history leads to.
 #[tokio::test(start_paused = true)]
-async fn a_history_is_recognised_under_another_name() {
+async fn history_is_recognised_under_another_name() {
     let lab = Lab::scenario(TELL);
     let mut talk = talk("My name is Ada.");
     talk.headers.push(("x-session-id", "a".to_owned()));
@@ -226,7 +226,7 @@ async fn a_named_conversation_continues_after_a_tool_turn() {
 
 /// The backend gave no state after the results, and they came with the whole history.
 #[tokio::test(start_paused = true)]
-async fn a_named_conversation_continues_where_a_second_call_was_left_unanswered() {
+async fn named_conversation_continues_after_an_unanswered_second_call() {
     let call =
         r#"{ exec = { arm = "mcp", args = { name = "bash", args = { command = "ls" } } } },"#;
     let lab = Lab::scenario(&TOOL.replacen(call, &format!("{call} {call}"), 1));
@@ -264,7 +264,7 @@ async fn another_prompt_forks_under_a_header_and_continues_under_a_marker() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_named_history_that_differs_from_what_is_kept_forks() {
+async fn named_history_that_differs_from_the_stored_one_forks() {
     for way in WAYS {
         let lab = Lab::scenario(TELL);
         let mut talk = named_as(way, "My name is Ada.");

@@ -64,7 +64,7 @@ async fn a_result_without_a_call_is_refused_in_each_dialect() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn orphan_beside_awaited_results_is_refused_and_the_run_stays_parked() {
+async fn orphan_next_to_awaited_results_is_refused_and_the_run_stays_parked() {
     let lab = Lab::scenario(SCENARIO);
     let mut talk = Talk::new("look");
     let call = talk.ask(&lab).await.call();
@@ -108,7 +108,7 @@ async fn old_orphan_is_sent_as_text() {
 
 /// A request that wants nothing from before has to bring the call itself.
 #[tokio::test(start_paused = true)]
-async fn without_reuse_the_call_has_to_be_in_the_request() {
+async fn without_reuse_the_call_must_be_in_the_request() {
     let lab = Lab::scenario(SCENARIO);
     let mut talk = Talk::new("look");
     let call = talk.ask(&lab).await.call();

@@ -66,7 +66,7 @@ fn calls(talk: &Talk) -> Vec<Call> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_chain_of_tools_is_one_run() {
+async fn chain_of_tool_calls_is_one_run() {
     let step = |n: usize| {
         format!(
             "{{ exec = {{ arm = \"mcp\", args = {{ name = \"bash\", args = {{ command = \"c{n}\" }} }} }} }},"
@@ -102,7 +102,7 @@ async fn a_chain_of_tools_is_one_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whole_answers_are_parked_too() {
+async fn unstreamed_answers_are_parked_too() {
     let lab = Lab::scenario(ONE);
     let mut body = Talk::new("look").body;
     body["stream"] = json!(false);
@@ -120,7 +120,7 @@ async fn whole_answers_are_parked_too() {
 
 /// Each way in which results may come, and what the model gets of it.
 #[tokio::test(start_paused = true)]
-async fn results_come_in_many_ways() {
+async fn results_are_accepted_in_many_forms() {
     type Bring = fn(&mut Talk, &[Call]);
     let cases: [(&str, Bring, &str); 6] = [
         (
@@ -268,7 +268,7 @@ async fn oldest_parked_turn_is_evicted_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_dies_while_parked_is_no_error() {
+async fn stream_lost_while_parked_is_not_an_error() {
     for fault in [
         "\"eof\"",
         "\"disconnect\"",
@@ -462,7 +462,7 @@ async fn every_request_is_a_run(lab: Lab, header: Option<(&'static str, String)>
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_left_finds_its_parked_turn() {
+async fn disconnected_client_finds_its_parked_turn() {
     let lab = Lab::scenario(
         r#"
         [[rule]]

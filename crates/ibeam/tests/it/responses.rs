@@ -95,7 +95,7 @@ enum Told {
 }
 
 #[tokio::test(start_paused = true)]
-async fn chain_of_tools_is_one_run_in_each_form_of_input() {
+async fn chain_of_tool_calls_is_one_run_in_each_input_format() {
     for told in [Told::Whole, Told::New, Told::Results] {
         for stream in [false, true] {
             let lab = Lab::scenario(CHAIN);
@@ -179,7 +179,7 @@ async fn a_response_outlives_the_program_and_its_parked_turn_does_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_response_in_the_background_ends_by_itself_or_is_cancelled() {
+async fn background_response_completes_or_is_cancelled() {
     let lab = Lab::scenario(
         "[[rule]]\nsteps = [{ text = { text = \"tick \", repeat = 50, pace_ms = 100 } }]",
     );

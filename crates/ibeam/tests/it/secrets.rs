@@ -178,7 +178,7 @@ fn commands_print_no_secret() {
 /// It needs the link, and none of what else is in the environment.
 #[test]
 #[cfg(target_os = "linux")]
-fn the_browser_gets_the_link_and_no_secret() {
+fn browser_gets_the_link_and_no_secret() {
     use std::os::unix::fs::PermissionsExt as _;
     let home = Home::new();
     let sim = Server::start(home.ibeam("sim --port 0 --login-page"));
@@ -211,7 +211,7 @@ fn the_browser_gets_the_link_and_no_secret() {
 /// The watch's own test: each of these must be found.
 #[tokio::test]
 #[ignore = "leaks on purpose: cargo xtask test --only secrets"]
-async fn a_leak_in_every_channel() {
+async fn leak_in_every_channel() {
     assert!(watch::record().is_some(), "nobody watches");
     let [token, key, client] = secrets();
     println!("{token}");

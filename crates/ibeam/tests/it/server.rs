@@ -94,7 +94,7 @@ async fn shutdown_finishes_turns_and_refuses_new_ones() {
 }
 
 #[tokio::test]
-async fn a_second_signal_ends_turns_with_an_error_their_clients_can_read() {
+async fn second_signal_ends_turns_with_a_readable_error() {
     let mut running = start(&SLOW.replace("repeat = 40", "repeat = 100000"), |_| {}).await;
     let mut stream = running.connect().await;
     read_some(&mut stream).await;
@@ -158,7 +158,7 @@ async fn foreign_host_name_is_refused() {
 /// The turn is over at once; its answer is more than the sockets hold, and is not
 /// read for longer than a connection has for its goodbye.
 #[tokio::test]
-async fn a_client_that_reads_late_gets_the_whole_answer() {
+async fn slow_client_gets_the_whole_answer_at_shutdown() {
     let text = "x".repeat(12 << 20);
     let scenario = format!("[[rule]]\nsteps = [{{ text = \"{text}\" }}]");
     let mut running = start(&scenario, |_| {}).await;

@@ -167,7 +167,7 @@ fn waiting_service_is_started() {
 
 /// The rules for addresses in the settings hold for those of sockets.
 #[test]
-fn a_socket_that_others_can_reach_needs_a_key() {
+fn socket_that_others_can_reach_needs_a_key() {
     let home = Home::new();
     let listener = TcpListener::bind("0.0.0.0:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -108,7 +108,7 @@ async fn edited_history_is_reported_as_a_fork() {
 
 /// A header that names the conversation, and another prompt: nothing is continued.
 #[tokio::test(start_paused = true)]
-async fn a_hint_that_does_not_fit_is_reported_as_a_fork() {
+async fn hint_that_does_not_match_is_reported_as_a_fork() {
     let lab = Lab::scenario(SCENARIO);
     let ask = async |offered: &[&str]| {
         let mut body = chat("hi", false);

@@ -12,7 +12,7 @@ const ENDLESS: &str =
     "[[rule]]\nsteps = [{ text = { text = \"tick \", repeat = 100000, pace_ms = 100 } }]";
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_leaves_cancels_upstream_after_the_grace() {
+async fn disconnect_cancels_upstream_after_the_grace_period() {
     let lab = Lab::scenario(ENDLESS);
     let mut body = lab.open(chat("hi", true).to_string()).await.into_body();
     body.frame().await.unwrap().unwrap();
@@ -27,7 +27,7 @@ async fn a_client_that_leaves_cancels_upstream_after_the_grace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_leaves_before_the_answer_cancels_too() {
+async fn disconnect_before_the_answer_cancels_too() {
     let lab = Lab::scenario("[[rule]]\nsteps = [{ silence = 300 }, { text = \"late\" }]");
     let waiting = lab.open(chat("hi", false).to_string());
     assert!(tokio::time::timeout(Duration::from_secs(5), waiting).await.is_err());
@@ -60,7 +60,7 @@ async fn client_that_does_not_read_slows_the_backend() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_reader_gets_everything() {
+async fn slow_reader_gets_everything() {
     let lab = Lab::scenario(
         "[[rule]]\nsteps = [{ text = { text = \"0123456789\", repeat = 2000, pace_ms = 0 } }]",
     );
@@ -105,7 +105,7 @@ async fn turns_over_the_limit_wait_and_then_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_conversation_keeps_its_id_from_turn_to_turn() {
+async fn conversation_keeps_its_id_across_turns() {
     let lab = Lab::scenario("[[rule]]\nsteps = [{ text = \"{conversation}\" }]");
     let first = lab.ask("hi").await;
     assert_ne!(first, lab.ask("hi").await, "two windows never meet");
@@ -168,7 +168,7 @@ async fn replaced_conversation_id_is_kept() {
 
 /// More blobs than fit into one read, asked for all at once.
 #[tokio::test(start_paused = true)]
-async fn a_long_history_is_fetched_whole() {
+async fn long_history_is_fetched_completely() {
     let lab = Lab::scenario("[[rule]]\nsteps = [{ text = \"ok\" }]");
     let mut messages = Vec::new();
     for n in 0..600 {

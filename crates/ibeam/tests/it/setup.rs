@@ -232,7 +232,7 @@ fn key_is_created_only_if_it_is_written() {
 
 /// As `ibeam setup` does, and as the README says.
 #[test]
-fn an_undo_without_a_name_lists_the_clients() {
+fn undo_without_a_name_lists_the_clients() {
     let desk = Desk::new();
     let listed = desk.run("undo");
     assert!(listed.status.success(), "{}", words(&listed));

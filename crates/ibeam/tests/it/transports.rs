@@ -11,7 +11,7 @@ fn refusing(http2: SimHttp2) -> Lab {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_megabyte_goes_through_a_64_kib_window() {
+async fn megabyte_fits_through_a_64_kib_window() {
     let sim = SimConfig {
         initial_window: Some(64 * 1024),
         connection_window: Some(64 * 1024),
@@ -45,7 +45,7 @@ async fn http1_carries_the_same_answer_when_http2_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_server_config_decides_before_anything_is_tried() {
+async fn server_config_decides_before_the_first_attempt() {
     for policy in [1, 3] {
         let lab = Lab::with(SimConfig { http2_config: policy, ..SimConfig::default() }, |_| {});
         assert!(lab.stream("Say hello").await.done());
@@ -56,7 +56,7 @@ async fn the_server_config_decides_before_anything_is_tried() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_leaves_is_cancelled_over_http1_too() {
+async fn disconnect_cancels_over_http1_too() {
     let lab = refusing(SimHttp2::Status(464));
     let response = lab.open(chat("Say hello", true).to_string()).await;
     drop(response);

@@ -34,7 +34,7 @@ fn request(items: Vec<Item>) -> TurnRequest {
 }
 
 #[test]
-fn a_new_image_is_refused_where_nobody_can_look_at_it() {
+fn new_image_is_refused_by_backends_without_images() {
     let shown = said(Role::User, Part::Image(image()));
     let error = check_images(&request(vec![shown.clone()]), BackendKind::Cli, None).unwrap_err();
     assert_eq!((error.code.row().status, error.param.as_deref()), (400, Some("messages")));
@@ -94,7 +94,7 @@ fn a_result_beyond_the_limit_is_refused() {
 
 /// Hashing a request and building its first message take long for a large one.
 #[tokio::test(start_paused = true)]
-async fn all_work_on_a_large_request_is_done_beside_the_event_loop() {
+async fn large_request_is_processed_outside_the_event_loop() {
     let sim = Sim::new(SimConfig::default());
     let app = App::new(Config::default(), Some(&sim), &Tasks::new()).unwrap();
     let done = || app.hub.large_work.done.load(Ordering::Relaxed);

@@ -400,7 +400,7 @@ fn client_version_comes_from_the_installed_cli() {
 }
 
 #[test]
-fn a_named_file_must_exist_and_a_default_one_need_not() {
+fn named_file_must_exist_and_the_default_one_may_be_missing() {
     let none = load(RawConfig::default(), &env(&[("IBEAM_CONFIG", "no/such.toml")]), None);
     assert_eq!(none.problems.len(), 1);
     let dir = tempfile::tempdir().unwrap();

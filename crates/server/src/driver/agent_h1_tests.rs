@@ -116,7 +116,7 @@ async fn second_append(backend: &Backend, status: u16) -> AgentLink {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_later_append_says_something_about_the_stream_only() {
+async fn later_append_errors_concern_only_the_stream() {
     for status in [400, 404, 409, 500, 503] {
         let mut link = second_append(&Backend::default(), status).await;
         let error = link.rx.next().await.unwrap().unwrap_err();
@@ -130,7 +130,7 @@ async fn a_later_append_says_something_about_the_stream_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_append_to_a_stream_that_has_ended_is_no_failure() {
+async fn append_to_an_ended_stream_is_not_a_failure() {
     let backend = Backend::default();
     let mut link = second_append(&backend, 404).await;
     settle().await;
@@ -143,7 +143,7 @@ async fn an_append_to_a_stream_that_has_ended_is_no_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_answer_goes_on_when_nothing_more_is_sent() {
+async fn answer_continues_after_the_last_append() {
     let backend = Backend::default();
     let (driver, _tasks) = driver(&backend.connector(), Transport::H1);
     let AgentLink { tx, mut rx } = driver.open(spec()).await.unwrap();

@@ -16,7 +16,7 @@ use crate::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_goes_both_ways() {
+async fn stream_carries_data_both_ways() {
     let peer = Peer::echo(100);
     let (driver, tasks) = driver(&peer.connector(), Transport::H2);
     let mut link = driver.open(spec()).await.unwrap();
@@ -61,7 +61,7 @@ async fn a_clean_end_is_answered_with_a_clean_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_needs_no_more_input_ends_cleanly() {
+async fn server_that_closes_early_ends_cleanly() {
     // Dropping the request's body unread resets the stream with NO_ERROR.
     let peer = Peer::new(100, |_, request, mut respond| {
         Box::pin(async move {
@@ -116,7 +116,7 @@ async fn small_frames_come_together_and_no_ending_is_lost() {
 
 /// The connection keeps memory for the longest queue of frames that it ever had.
 #[tokio::test(start_paused = true)]
-async fn what_is_not_read_is_held_outside_of_the_connection() {
+async fn unread_frames_are_held_outside_the_connection() {
     const FRAMES: u32 = 100_000;
     let peer = Peer::new(100, move |_, _, mut respond| {
         Box::pin(async move {
@@ -148,7 +148,7 @@ async fn what_is_not_read_is_held_outside_of_the_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sleeping_stream_beats_and_calls_when_more_is_unread_than_signs_of_life() {
+async fn sleeping_stream_sends_heartbeats_and_wakes_when_data_piles_up() {
     let peer = Peer::echo(100);
     let (driver, _tasks) = driver(&peer.connector(), Transport::H2);
     let mut link = driver.open(spec()).await.unwrap();
@@ -168,7 +168,7 @@ async fn a_sleeping_stream_beats_and_calls_when_more_is_unread_than_signs_of_lif
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sleeping_stream_calls_when_it_is_reset() {
+async fn sleeping_stream_wakes_when_it_is_reset() {
     let peer = Peer::new(100, |_, _request, mut respond| {
         Box::pin(async move {
             let mut send = respond.send_response(answer(200), false).unwrap();
@@ -281,7 +281,7 @@ async fn dropping_the_receiver_cancels() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_megabyte_passes_a_64_kib_window_with_back_pressure() {
+async fn megabyte_passes_a_64_kib_window_with_back_pressure() {
     // Reads 16 KiB per second.
     let peer = Peer::new(100, |peer, request, mut respond| {
         Box::pin(async move {
@@ -333,7 +333,7 @@ async fn a_dropped_send_leaves_whole_messages() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_comes_as_the_first_item() {
+async fn refusal_is_the_first_item() {
     let backend = Backend::default();
     backend.can(RUN, 401, r#"{"code":"unauthenticated","message":"who are you?"}"#);
     let (driver, _tasks) = driver(&backend.connector(), Transport::H2);

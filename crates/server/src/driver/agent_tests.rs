@@ -15,7 +15,7 @@ use crate::{
 // === choosing between them ===
 
 #[tokio::test(start_paused = true)]
-async fn a_wrong_protocol_status_is_remembered_and_forgotten_in_time() {
+async fn wrong_protocol_status_is_remembered_for_a_while() {
     for status in [464, 421] {
         let backend = Backend::default();
         backend.can(RUN, status, "");
@@ -33,7 +33,7 @@ async fn a_wrong_protocol_status_is_remembered_and_forgotten_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_chosen_transport_is_not_left() {
+async fn configured_transport_is_never_changed() {
     for (transport, path) in [(Transport::H2, RUN), (Transport::H1, RUN_SSE)] {
         let backend = Backend::default();
         backend.can(path, 464, "");
@@ -76,7 +76,7 @@ async fn a_host_without_http2_gets_http1_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_servers_wish_counts_and_is_renewed() {
+async fn transport_of_the_server_config_is_used_and_refreshed() {
     let backend = Backend::default();
     let wish = |value: Http2Config| {
         let config = GetServerConfigResponse { http2_config: value.into(), ..Default::default() };
@@ -99,7 +99,7 @@ async fn the_servers_wish_counts_and_is_renewed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_servers_wish_outlives_a_failed_question() {
+async fn transport_of_the_server_config_survives_a_failed_refresh() {
     let backend = Backend::default();
     let forbids = Http2Config::ForceBidiDisabled.into();
     let config = GetServerConfigResponse { http2_config: forbids, ..Default::default() };
@@ -130,7 +130,7 @@ async fn prefer_h1_is_heeded_unless_http2_is_forced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_that_refuses_http1_too_is_not_stuck_on_it() {
+async fn http2_is_tried_again_if_http1_is_refused_too() {
     let backend = Backend::default();
     backend.can(RUN_SSE, 464, "");
     backend.can(RUN, 464, "");
@@ -169,7 +169,7 @@ async fn models_are_merged_from_both_lists() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_list_is_enough_and_none_is_an_error() {
+async fn one_model_list_is_enough_and_none_is_an_error() {
     let backend = Backend::default();
     backend.can(USABLE_MODELS, 200, usable().encode_to_vec());
     let (driver, _tasks) = driver(&backend.connector(), Transport::Auto);
@@ -180,7 +180,7 @@ async fn one_list_is_enough_and_none_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_does_not_come_in_time_is_a_time_out() {
+async fn late_model_list_is_a_timeout() {
     // Takes the request and stays silent.
     let kept = Arc::new(Mutex::new(Vec::new()));
     let connector = Connector::Memory(Arc::new(move || {

@@ -4,7 +4,7 @@ use ibeam_core::codec::connect::Code;
 use super::*;
 
 #[test]
-fn a_refusal_keeps_what_the_backend_said() {
+fn refusal_keeps_the_words_of_the_backend() {
     let mut headers = HeaderMap::new();
     headers.insert(header::RETRY_AFTER, HeaderValue::from_static("7"));
     let body = br#"{"code":"resource_exhausted","message":"slow down"}"#;

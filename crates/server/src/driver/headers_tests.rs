@@ -11,7 +11,7 @@ fn shown(profile: &ClientProfile, call: CallKind) -> Vec<String> {
 }
 
 #[test]
-fn the_cli_profile() {
+fn headers_of_the_cli_profile() {
     let mut profile = ClientProfile::default();
     assert_eq!(
         shown(&profile, CallKind::Bidi),
@@ -41,7 +41,7 @@ fn the_cli_profile() {
 }
 
 #[test]
-fn a_token_that_is_no_header_is_not_repeated() {
+fn invalid_header_token_is_not_repeated_in_the_error() {
     let ids = CallHeaders { request: "r", ..CallHeaders::default() };
     let secret = "line\nbreak".to_owned().into();
     let error = ClientProfile::default().headers(CallKind::Proto, &secret, ids).unwrap_err();
@@ -49,7 +49,7 @@ fn a_token_that_is_no_header_is_not_repeated() {
 }
 
 #[test]
-fn the_authorization_is_marked_as_sensitive() {
+fn authorization_is_marked_as_sensitive() {
     let ids = CallHeaders { request: "r", ..CallHeaders::default() };
     let headers =
         ClientProfile::default().headers(CallKind::Proto, &"tok".to_owned().into(), ids).unwrap();

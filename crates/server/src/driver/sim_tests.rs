@@ -18,7 +18,7 @@ fn driver(sim: &Sim) -> AgentDriver {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_model_list_is_there() {
+async fn model_list_is_served() {
     let sim = Sim::new(SimConfig::default());
     let driver = driver(&sim);
     let models = driver.models(SecretString::from(Sim::TOKEN)).await.unwrap();
@@ -30,7 +30,7 @@ async fn the_model_list_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_without_http2_is_spoken_to_in_http1() {
+async fn server_without_http2_gets_http1() {
     let sim = Sim::new(SimConfig { http2: SimHttp2::NotOffered, ..SimConfig::default() });
     let driver = driver(&sim);
     let open = Open {

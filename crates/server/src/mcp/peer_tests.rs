@@ -10,7 +10,7 @@ async fn sent(queue: &mut OutgoingQueue) -> Value {
 }
 
 #[tokio::test]
-async fn an_answer_reaches_its_caller() {
+async fn answer_reaches_its_caller() {
     let (peer, mut queue) = ServerPeer::new();
     let answered = async {
         let asked = sent(&mut queue).await;

@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_conversation_has_one_turn_at_a_time() {
+    fn conversation_has_one_turn_at_a_time() {
         let all = Arc::new(Conversations::default());
         let mut claim = all.claim([1; 32], "a").unwrap();
         assert!(all.claim([1; 32], "a").is_none());
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stuck_id_is_not_used_again() {
+    fn stuck_id_is_not_used_again() {
         let all = Conversations::default();
         assert_eq!(all.current("a".into()), "a");
         all.renew("a", "b");
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_conversation_that_is_being_left_is_waited_for() {
+    async fn conversation_that_is_being_released_is_waited_for() {
         let all = Arc::new(Conversations::default());
         let claim = all.claim([1; 32], "a").unwrap();
         assert!(all.claim_soon([1; 32], "a").await.is_none(), "a turn is at work there");

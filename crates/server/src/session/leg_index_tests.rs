@@ -39,7 +39,7 @@ fn finished(found: &Option<FoundLeg>) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leg_is_found_while_it_runs_and_a_while_after() {
+async fn leg_is_found_while_it_runs_and_for_a_while_after() {
     let legs = LegIndex::new(Duration::from_secs(60));
     let (mailbox, _inbox) = visit::mailbox();
     let leg_entry = begin(&legs, names(A, 1), mailbox, 7);
@@ -56,7 +56,7 @@ async fn a_leg_is_found_while_it_runs_and_a_while_after() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_failed_or_was_taken_over_is_not_found() {
+async fn dropped_or_replaced_leg_is_not_found() {
     let legs = LegIndex::new(Duration::from_secs(60));
     let (mailbox, _inbox) = visit::mailbox();
     let old = begin(&legs, names(A, 1), mailbox.clone(), 1);
@@ -70,7 +70,7 @@ async fn what_failed_or_was_taken_over_is_not_found() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn there_is_a_limit_to_what_is_kept() {
+async fn kept_legs_are_limited() {
     let legs = LegIndex::new(Duration::from_secs(60));
     let (mailbox, _inbox) = visit::mailbox();
     for n in 0..20 {
@@ -82,7 +82,7 @@ async fn there_is_a_limit_to_what_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_equal_requests_the_one_that_was_left_is_asked_for_again() {
+async fn abandoned_leg_is_preferred_among_equal_requests() {
     let legs = LegIndex::new(Duration::from_secs(60));
     let (mailbox, _inbox) = visit::mailbox();
     let left = begin(&legs, names(A, 1), mailbox.clone(), 1);
@@ -96,7 +96,7 @@ async fn of_equal_requests_the_one_that_was_left_is_asked_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_that_ask_together_one_waits_for_the_other() {
+async fn second_of_two_simultaneous_queries_waits() {
     let legs = LegIndex::new(Duration::from_secs(60));
     let (mailbox, _inbox) = visit::mailbox();
     let probes = [LegQuery { key: A, body: None }];

@@ -30,7 +30,7 @@ fn sent_away(inboxes: &mut [mpsc::Receiver<Visit>]) -> Vec<usize> {
 }
 
 #[test]
-fn the_least_recently_parked_goes_first() {
+fn least_recently_parked_turn_is_evicted_first() {
     let (mut table, mut inboxes) = table(2, usize::MAX, 3);
     table.park(session(0), 10, "a", vec![1]);
     table.park(session(1), 10, "b", vec![1]);
@@ -56,7 +56,7 @@ fn bytes_count_too_and_one_that_is_too_large_goes_at_once() {
 }
 
 #[test]
-fn one_that_grows_is_weighed_again() {
+fn growing_parked_turn_is_measured_again() {
     let (mut table, mut inboxes) = table(10, 100, 2);
     table.park(session(0), 20, "a", vec![]);
     table.park(session(1), 20, "b", vec![]);
@@ -70,7 +70,7 @@ fn one_that_grows_is_weighed_again() {
 }
 
 #[test]
-fn one_that_cannot_be_told_to_go_still_counts() {
+fn parked_turn_with_a_full_mailbox_still_counts() {
     let (mut table, mut inboxes) = table(1, usize::MAX, 3);
     table.park(session(0), 10, "a", vec![]);
     let mailbox = table.turns[&session(0)].live.mailbox.clone();
@@ -83,7 +83,7 @@ fn one_that_cannot_be_told_to_go_still_counts() {
 
 /// Whoever needs what a parked turn holds asks for one of them, whatever the limits.
 #[test]
-fn one_is_sent_away_for_whoever_needs_its_place() {
+fn parked_turn_is_evicted_on_demand() {
     let (mut table, mut inboxes) = table(10, 100, 3);
     assert!(!table.evict_oldest(), "nobody is parked");
     table.park(session(1), 10, "a", vec![]);
@@ -95,7 +95,7 @@ fn one_is_sent_away_for_whoever_needs_its_place() {
 }
 
 #[test]
-fn a_turn_is_found_by_those_it_belongs_to() {
+fn turn_is_found_only_by_its_owner() {
     let (mut table, _inboxes) = table(10, 100, 1);
     assert!(table.find(session(0), MINE).is_some());
     assert!(table.find(session(0), [2; 32]).is_none());

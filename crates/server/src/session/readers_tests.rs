@@ -21,7 +21,7 @@ async fn rest(mut stream: TurnStream) -> Vec<TurnEvent> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn everyone_gets_everything() {
+async fn every_reader_gets_every_event() {
     let mut readers = LegReaders::default();
     let first = readers.open();
     readers.send(text(0));
@@ -38,7 +38,7 @@ async fn everyone_gets_everything() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_reader_blocks_and_goes_on() {
+async fn full_reader_blocks_and_continues() {
     let mut readers = LegReaders::default();
     let mut stream = readers.open();
     for n in 0..=EVENTS_CAP {
@@ -57,7 +57,7 @@ async fn a_full_reader_blocks_and_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leg_that_is_over_is_read_to_its_end_and_blocks_nothing() {
+async fn finished_leg_is_read_to_its_end_and_blocks_nothing() {
     let mut readers = LegReaders::default();
     let slow = readers.open();
     for n in 0..EVENTS_CAP + 3 {
@@ -82,7 +82,7 @@ async fn a_leg_that_is_over_is_read_to_its_end_and_blocks_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_who_leave_are_noticed_and_those_who_sleep_are_cut() {
+async fn disconnected_readers_are_noticed_and_stalled_ones_are_cut() {
     let mut readers = LegReaders::default();
     let (leaves, sleeps) = (readers.open(), readers.attach(&[]).unwrap());
     drop(leaves);
@@ -102,7 +102,7 @@ async fn those_who_leave_are_noticed_and_those_who_sleep_are_cut() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn there_is_room_for_four() {
+async fn number_of_readers_is_four() {
     let mut readers = LegReaders::default();
     let _first = readers.open();
     let more: Vec<_> = (0..4).map(|_| readers.attach(&[])).collect();

@@ -40,7 +40,7 @@ fn resumed_prompt_is_exactly_the_clients() {
 }
 
 #[test]
-fn message_gets_the_services_system_text_and_context_rules_without_a_history() {
+fn message_without_a_history_gets_the_services_system_text_and_context_rules() {
     let empty = settled(prompt(false, Vec::new()), &[]);
     assert_eq!(empty.system, [server_entries::system_text()]);
     assert_eq!(empty.rules, ["context rule"]);
@@ -55,7 +55,7 @@ fn message_gets_the_services_system_text_and_context_rules_without_a_history() {
 }
 
 #[test]
-fn own_context_entry_is_written_anew() {
+fn own_context_entry_is_rewritten() {
     let entry = server_entries::context_text(&["old rule".to_owned()], &[]);
     let history = vec![said("user", &entry), said("user", "first")];
     let continued = settled(prompt(false, history.clone()), &[]);

@@ -13,7 +13,7 @@ fn chaos_is_deterministic_for_a_seed_and_run() {
 }
 
 #[test]
-fn errors_have_cursors_own_kind() {
+fn errors_have_the_kinds_of_cursor() {
     let spec = ErrorSpec { detail: "Slow down".into(), ..ErrorSpec::kind("rate_limited") };
     let error = spec.connect_error(Code::ResourceExhausted);
     assert_eq!(error.code, Code::ResourceExhausted);

@@ -90,7 +90,7 @@ fn errors_name_their_place() {
 }
 
 #[test]
-fn a_missing_file_is_named() {
+fn missing_file_is_named() {
     let error = Scenario::from_path("no/such/file.toml").unwrap_err();
     assert!(error.to_string().contains("no/such/file.toml"));
 }

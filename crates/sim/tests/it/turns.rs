@@ -234,7 +234,7 @@ async fn cancel_ends_the_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn client_that_leaves_is_noticed() {
+async fn disconnect_is_noticed() {
     let scenario = "[[rule]]\nsteps = [{ silence = 600 }]";
     let sim = Sim::new(SimConfig::scenario(Scenario::from_toml(scenario).unwrap()));
     let mut peer = Peer::new(&sim);

@@ -25,7 +25,7 @@ fn commands_and_paths_in_documents_are_understood() {
 }
 
 #[test]
-fn a_row_that_promises_names_a_test() {
+fn row_with_a_promise_names_a_test() {
     let document = PromiseDocument::read(
         "| who | what protects | check |\n|---|---|---|\n\
          | a | modes | `cargo test -p ibeam a` |\n\
@@ -38,7 +38,7 @@ fn a_row_that_promises_names_a_test() {
 }
 
 #[test]
-fn a_column_of_tests_may_have_names_without_paths() {
+fn column_of_tests_can_have_names_without_paths() {
     let document = PromiseDocument::read(
         "| promise | test |\n|---|---|\n| `client_stall` holds | `one_test`, `another_test` |\n",
     );
@@ -82,10 +82,10 @@ fn not_a_test() {}
 }
 
 #[test]
-fn a_test_that_does_not_exist_is_a_fault() {
+fn missing_test_is_a_fault() {
     let packages = packages(&crate::root()).unwrap();
     let fault = |check: &NamedCheck| missing(check, &packages).is_some();
-    let own = "test::promises::tests::a_test_that_does_not_exist_is_a_fault";
+    let own = "test::promises::tests::missing_test_is_a_fault";
     assert!(!fault(&text("xtask", None, own)));
     assert!(!fault(&NamedCheck::Path(own.to_owned())));
     assert!(fault(&NamedCheck::Path("test::promises::tests::no_such_test".to_owned())));

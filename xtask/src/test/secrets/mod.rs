@@ -23,7 +23,7 @@ use super::NotRun;
 const SUITE: &str = "suite";
 
 /// The test that leaks.
-const CONTROL: &str = "secrets::a_leak_in_every_channel";
+const CONTROL: &str = "secrets::leak_in_every_channel";
 
 /// Leaks that are listed one by one.
 const LISTED: usize = 20;

@@ -33,7 +33,7 @@ fn a_secret_is_found_in_every_form() {
 }
 
 #[test]
-fn a_few_characters_are_not_a_secret() {
+fn short_text_is_not_a_secret() {
     check(&format!("{}…{}", &SECRET[..PIECE - 1], &SECRET[SECRET.len() - PIECE + 1..]), &[]);
     check("", &[]);
     check("the simulated signature, and words such as c2lt", &[]);

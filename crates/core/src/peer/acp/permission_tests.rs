@@ -64,7 +64,7 @@ fn permission_depends_on_tool_and_policy() {
 }
 
 #[test]
-fn permission_uses_what_earlier_updates_said() {
+fn permission_uses_earlier_updates() {
     let mut calls = AcpCalls::default();
     calls.begin(&raw(&serde_json::from_str(HOSTED).unwrap()));
     calls.begin(&raw(&serde_json::from_str(FOREIGN).unwrap()));

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blob_that_is_replaced_again_and_again_stays_within_the_limits() {
+    fn repeatedly_replaced_blob_stays_within_the_limits() {
         let limits = BlobLimits { count: 4, blob_bytes: 100, total_bytes: 110 };
         let mut blobs = Blobs::new(limits);
         for id in ["a", "b"] {
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_new_is_told_once() {
+    fn new_blobs_are_reported_once() {
         let mut blobs = Blobs::default();
         blobs.restore("old".into(), "kept".into());
         let own = blobs.put("mine");
@@ -246,14 +246,14 @@ mod tests {
     }
 
     #[test]
-    fn a_message_of_another_role_is_not_read_beyond_its_role() {
+    fn message_of_another_role_is_read_only_up_to_its_role() {
         let blob = format!(r#"{{"role":"user","content":"{}"}}"#, "x".repeat(1000));
         let stopped = stored(blob.as_bytes()).err().unwrap();
         assert!(stopped.column() < 20, "{stopped}");
     }
 
     #[test]
-    fn assistant_messages_are_told_from_everything_else() {
+    fn assistant_messages_are_recognised() {
         for (data, want) in [
             (r#"{"role":"assistant","content":"hi"}"#, Some("hi")),
             (

@@ -119,7 +119,7 @@ fn refusals_name_the_tools_on_offer() {
 }
 
 #[test]
-fn an_offered_tool_is_the_clients_to_run() {
+fn offered_tool_is_run_by_the_client() {
     let exec = ExecServerMessage {
         message: Some(Ask::McpArgs(McpArgs { name: "mcp_read".into(), ..McpArgs::default() })),
         ..ExecServerMessage::default()
@@ -130,7 +130,7 @@ fn an_offered_tool_is_the_clients_to_run() {
 }
 
 #[test]
-fn a_hook_gets_its_own_arm_back() {
+fn hook_is_answered_with_its_own_arm() {
     for number in [1_u32, 2, 3, 4, 5, 6, 7, 8, 9, 11] {
         let mut bytes = Vec::new();
         prost::encoding::encode_key(number, prost::encoding::WireType::LengthDelimited, &mut bytes);
@@ -148,7 +148,7 @@ fn a_hook_gets_its_own_arm_back() {
 }
 
 #[test]
-fn fetching_on_the_server_needs_the_users_word() {
+fn fetching_on_the_server_needs_consent_of_the_user() {
     for allowed in [false, true] {
         let allow = Permissions { web_search: false, web_fetch: allowed };
         let verdict = judge(

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn section_1_6_the_first_form_depends_on_the_model_and_the_next_on_less_of_the_service() {
+fn section_1_6_the_first_form_depends_on_the_model() {
     let memory = ModelMemory::default();
     let first = |model: &str| FormChoice::new(HistorySetting::Auto, model, &memory);
     for (model, form, other) in [
@@ -29,7 +29,7 @@ fn section_1_6_a_form_that_worked_is_remembered_for_its_model() {
 }
 
 #[test]
-fn a_setting_wins_over_what_was_learned_and_is_never_left() {
+fn configured_form_overrides_learned_ones_and_is_kept() {
     let memory = ModelMemory::default();
     memory.note_history("gpt-5.5", HistoryForm::Transcript);
     let setting = HistorySetting::from_name("user-roots").unwrap();
@@ -40,7 +40,7 @@ fn a_setting_wins_over_what_was_learned_and_is_never_left() {
 }
 
 #[test]
-fn section_2_4_a_tool_is_added_to_the_allowed_ones_once_and_not_without_end() {
+fn section_2_4_a_tool_is_added_to_the_allowed_ones_only_once() {
     let memory = ModelMemory::default();
     for _ in 0..2 {
         memory.allow_tool("m", "x_tool_call");

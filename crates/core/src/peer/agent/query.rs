@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_arm_is_refused_under_its_own_number() {
+    fn unknown_arm_is_refused_under_its_own_number() {
         assert_eq!(arm_number(&[0x08, 0x07, 0xa2, 0x01, 0x00]), Some(20));
         let bytes = refuse_by_number(7, 20);
         assert_eq!(&bytes[..4], [0x08, 0x07, 0xa2, 0x01]);

@@ -61,7 +61,7 @@ pub(in crate::peer::agent) fn decode(frame: &Bytes) -> AgentRunRequest {
 }
 
 #[test]
-fn a_new_chat_sends_an_empty_state_that_is_present() {
+fn new_chat_sends_an_empty_state() {
     let run = decode(&spec(&request(vec![item(Role::User, "hi")])).first_frame(false, None));
     let state = run.conversation_state.unwrap();
     assert!(state.root_prompt_messages_json.is_empty() && state.turns.is_empty());
@@ -81,7 +81,7 @@ fn a_new_chat_sends_an_empty_state_that_is_present() {
 }
 
 #[test]
-fn the_system_prompt_travels_as_cloud_rule_and_rule() {
+fn system_prompt_is_sent_as_cloud_rule_and_rule() {
     let run = decode(&spec(&request(vec![item(Role::User, "hi")])).first_frame(true, None));
     let Some(conversation_action::Action::UserMessageAction(action)) = run.action.unwrap().action
     else {
@@ -118,7 +118,7 @@ pub(in crate::peer::agent) fn asked(run: AgentRunRequest) -> Option<String> {
 }
 
 #[test]
-fn an_answer_at_the_end_is_asked_to_go_on() {
+fn history_that_ends_with_an_answer_asks_to_continue_it() {
     let items = vec![item(Role::User, "count"), item(Role::Assistant, "one, two,")];
     let run = decode(&spec(&request(items.clone())).first_frame(false, None));
     let roots = run.conversation_state.as_ref().map(|s| s.root_prompt_messages_json.len());
@@ -227,7 +227,7 @@ fn contains(frame: &[u8], part: &[u8]) -> bool {
 }
 
 #[test]
-fn a_kept_state_goes_back_byte_for_byte_with_the_new_message_only() {
+fn stored_state_is_returned_byte_for_byte_with_only_the_new_message() {
     let items = vec![item(Role::User, "q"), item(Role::Assistant, "a"), item(Role::User, "next")];
     let kept = kept(2, Vec::new());
     let bytes = kept.checkpoint.clone();
@@ -258,7 +258,7 @@ fn results_without_their_history_follow_the_calls_that_were_kept() {
 }
 
 #[test]
-fn a_kept_state_that_fails_is_left_for_the_history() {
+fn rejected_state_is_replaced_by_the_history() {
     let items = vec![item(Role::User, "q"), item(Role::Assistant, "a"), item(Role::User, "next")];
     let request = request(items);
     let (mut spec, ..) = continued(&request, kept(2, Vec::new()));

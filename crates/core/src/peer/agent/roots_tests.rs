@@ -60,7 +60,7 @@ fn section_1_3_entries_in_the_form_of_newer_builds() {
 }
 
 #[test]
-fn section_1_3_a_failure_is_said_in_the_text_of_the_result() {
+fn section_1_3_a_failure_is_in_the_text_of_the_result() {
     let items = [
         Item::ToolCall(ToolCall { id: "c".into(), name: "t".into(), arguments: "[1]".into() }),
         Item::ToolResult(ToolResult {
@@ -76,7 +76,7 @@ fn section_1_3_a_failure_is_said_in_the_text_of_the_result() {
 }
 
 #[test]
-fn section_1_3_too_many_entries_are_shortened_from_the_oldest_without_parting_results() {
+fn section_1_3_oldest_entries_are_dropped_together_with_their_results() {
     let call = |n: usize| {
         let id = format!("c{n}");
         [
@@ -103,7 +103,7 @@ fn section_1_3_too_many_entries_are_shortened_from_the_oldest_without_parting_re
 }
 
 #[test]
-fn section_1_1_our_system_entry_is_told_from_the_services() {
+fn section_1_1_our_system_entry_differs_from_the_services() {
     let mut blobs = Blobs::default();
     let id = put_system("Be \"brief\".", &mut blobs);
     let ours = blobs.get(&id).unwrap();
@@ -116,7 +116,7 @@ fn section_1_1_our_system_entry_is_told_from_the_services() {
 }
 
 #[test]
-fn a_call_without_a_result_gets_one_and_a_result_without_a_call_is_text() {
+fn call_without_a_result_gets_one_and_result_without_a_call_becomes_text() {
     let call = |id: &str| {
         Item::ToolCall(ToolCall { id: id.into(), name: "a.b".into(), arguments: "{}".into() })
     };

@@ -137,7 +137,7 @@ fn kept_of(spec: &mut RunSpec, new_setup: bool) -> StoredState {
 }
 
 #[test]
-fn section_1_2_a_state_whose_prompt_is_ours_is_resumed_and_never_asked_by_the_user() {
+fn section_1_2_a_state_with_our_prompt_is_resumed_and_gets_no_user_message() {
     let mut items = with_tool();
     let (mut spec, ..) = told_in(HistoryForm::ResumeRoots, items.clone());
     items.push(item(Role::User, "and b.txt?"));
@@ -170,7 +170,7 @@ fn section_1_2_a_state_whose_prompt_is_ours_is_resumed_and_never_asked_by_the_us
 }
 
 #[test]
-fn section_1_6_a_run_that_fails_is_told_in_another_form_once() {
+fn section_1_6_a_failed_run_is_tried_once_in_another_form() {
     let asked = request(with_tool());
     let mut spec = spec_in(&asked, HistorySetting::Auto);
     let roots = |spec: &RunSpec| {

@@ -37,7 +37,7 @@ fn arguments_go_both_ways() {
 }
 
 #[test]
-fn an_argument_that_does_not_decode_is_kept_as_text() {
+fn undecodable_argument_is_kept_as_text() {
     let args = BTreeMap::from([("x".to_owned(), Bytes::from_static(b"\xffplain"))]);
     assert!(arguments_json(&args).contains("plain"));
 }
@@ -66,7 +66,7 @@ fn names_are_cleaned_kept_apart_and_found_again() {
 }
 
 #[test]
-fn an_argument_of_millions_of_values_is_not_decoded() {
+fn argument_of_millions_of_values_is_not_decoded() {
     let list = |count: usize| {
         let values = vec![Value { kind: None }; count];
         let list = prost_types::ListValue { values };
@@ -79,7 +79,7 @@ fn an_argument_of_millions_of_values_is_not_decoded() {
 }
 
 #[test]
-fn arguments_that_nest_without_end_do_no_harm() {
+fn endlessly_nested_arguments_are_harmless() {
     let mut bytes = Vec::new();
     for _ in 0..2_000 {
         let mut outer = Vec::new();

@@ -131,7 +131,7 @@ fn version_identifies_cursor_agent() {
 }
 
 #[test]
-fn a_model_is_spelled_with_what_was_chosen() {
+fn model_name_has_the_chosen_parameters() {
     let mut model = ModelPick { id: "gpt-5.4".into(), ..ModelPick::default() };
     assert_eq!(spelled(&model, None), "gpt-5.4");
     let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());

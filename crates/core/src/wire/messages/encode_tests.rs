@@ -380,7 +380,7 @@ proptest! {
 }
 
 #[test]
-fn the_first_event_has_the_estimate_and_the_last_one_the_count() {
+fn first_event_has_the_estimate_and_the_last_the_count() {
     let counted = TurnEvent::Usage(usage());
     let finished = TurnEvent::Finished(FinishReason::Stop);
     for (events, input) in [(vec![text("hi"), counted, finished.clone()], 35), (vec![finished], 70)]

@@ -169,7 +169,7 @@ fn late() -> String {
 }
 
 #[test]
-fn the_first_red_line_names_each_fault() {
+fn first_failed_check_names_each_fault() {
     for fault in &FAULTS {
         let world = World::new();
         let report = (fault.inject)(&world).json();

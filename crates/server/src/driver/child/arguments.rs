@@ -117,7 +117,7 @@ mod tests {
     const ALWAYS: &str = "--print --output-format stream-json --stream-partial-output --trust";
 
     #[test]
-    fn a_plain_question_is_only_answered() {
+    fn plain_question_runs_in_ask_mode() {
         let args = run(&start(0), &terms(false)).unwrap();
         assert_eq!(line(&args), format!("{ALWAYS} --model gpt-5 --workspace /w --mode ask"));
     }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn its_own_tools_are_forced_in_a_sandbox() {
+    fn own_tools_are_forced_in_a_sandbox() {
         let terms = Terms { beside: Some(PathBuf::from("/home/me/p")), ..terms(true) };
         let args = line(&run(&start(0), &terms).unwrap());
         assert!(args.ends_with("--add-dir /home/me/p --force --sandbox enabled"), "{args}");

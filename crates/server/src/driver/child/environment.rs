@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stand_in_is_told_its_scenario_before_all_else() {
+    fn simulated_program_gets_its_scenario_first() {
         let switches = vec!["cli.worker_stdout=off".to_owned()];
         let simulator = Simulator { native_tools: true, switches, ..Simulator::default() };
         let program = Program::simulated(Some(Path::new("/a/b.toml")), &simulator);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn it_gets_what_it_needs() {
+    fn child_gets_what_it_needs() {
         let needed = ["PATH", "HOME", "LC_ALL", "XDG_CONFIG_HOME", "https_proxy", "CURSOR_API_KEY"];
         let mut want: Vec<String> = needed.map(str::to_owned).to_vec();
         want.push("NO_COLOR".to_owned());
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn it_gets_nothing_that_is_ours() {
+    fn child_gets_none_of_our_variables() {
         let ours = [
             "IBEAM_API_KEY",
             "IBEAM_ACCESS_TOKEN",

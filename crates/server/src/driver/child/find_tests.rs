@@ -44,7 +44,7 @@ async fn another_program_of_that_name_is_passed_over() {
 }
 
 #[tokio::test]
-async fn a_named_program_has_to_be_the_one() {
+async fn configured_program_must_be_cursor_agent() {
     let base = tempfile::tempdir().unwrap();
     let mine = base.path().join("mine");
     program(&mine, "2026.06.12-01-15-52");
@@ -69,7 +69,7 @@ fn noting(path: &Path) {
 }
 
 #[tokio::test]
-async fn a_program_that_others_may_replace_is_not_started() {
+async fn program_that_others_can_replace_is_not_started() {
     let base = tempfile::tempdir().unwrap();
     let open = base.path().join("open/agent");
     noting(&open);
@@ -86,7 +86,7 @@ async fn a_program_that_others_may_replace_is_not_started() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_program_is_asked_in_an_empty_folder_of_the_user_alone() {
+async fn program_is_asked_in_an_empty_private_folder() {
     let base = tempfile::tempdir().unwrap();
     let path = base.path().join("bin/agent");
     noting(&path);

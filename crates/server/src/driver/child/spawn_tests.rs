@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn each_refusal_says_what_helps() {
+fn each_refusal_suggests_a_fix() {
     let of = |code: i32| refused(&io::Error::from_raw_os_error(code), &Program::at("/x/agent"));
     // ENOENT, EACCES, E2BIG, EAGAIN.
     for (code, want, words) in [
@@ -18,7 +18,7 @@ fn each_refusal_says_what_helps() {
 }
 
 #[tokio::test]
-async fn a_child_that_is_dropped_is_dead() {
+async fn dropped_child_is_dead() {
     let tasks = Tasks::new();
     let args = ["-c", "sleep 1000"].map(OsString::from);
     let program = Program::at("/bin/sh");

@@ -25,7 +25,7 @@ async fn pass(time: Duration) {
 }
 
 #[tokio::test]
-async fn a_good_answer_counts_for_a_while() {
+async fn good_status_is_cached() {
     let folder = tempfile::tempdir().unwrap();
     let count = folder.path().join("count");
     let bench = counting(&count, "echo ' ✓ Logged in as me@example.com'");
@@ -46,7 +46,7 @@ async fn a_good_answer_counts_for_a_while() {
 
 /// A program that serves asks when it starts; until it knows, it says nothing bad.
 #[tokio::test]
-async fn it_is_asked_before_anybody_wants_to_know() {
+async fn status_is_requested_in_advance() {
     let folder = tempfile::tempdir().unwrap();
     let count = folder.path().join("count");
     let bench = counting(&count, "echo 'Not logged in'; exit 1");
@@ -61,7 +61,7 @@ async fn it_is_asked_before_anybody_wants_to_know() {
 }
 
 #[tokio::test]
-async fn a_bad_answer_counts_for_less() {
+async fn bad_status_is_cached_for_less_time() {
     let folder = tempfile::tempdir().unwrap();
     let count = folder.path().join("count");
     let bench = counting(&count, "echo 'Not logged in'; exit 1");
@@ -79,7 +79,7 @@ async fn a_bad_answer_counts_for_less() {
 }
 
 #[tokio::test]
-async fn one_that_does_not_answer_is_not_waited_for() {
+async fn unresponsive_program_is_not_waited_for() {
     let bench = bench(protocol, "exec sleep 1000", |config| {
         config.agent.auth_timeout = Duration::from_millis(50);
     });

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_end_is_kept() {
+    async fn end_of_the_text_is_kept() {
         let tasks = Tasks::new();
         let mut said = vec![b'x'; 3 * KEPT];
         said.extend_from_slice(b"the end");

@@ -29,7 +29,7 @@ fn base() -> (tempfile::TempDir, PathBuf) {
 }
 
 #[test]
-fn a_program_that_others_may_replace_is_refused() {
+fn program_that_others_can_replace_is_refused() {
     let (_kept, base) = base();
     let path = program(&base, "a/bin/agent");
     assert_eq!(check_program(&path), Ok(()));
@@ -90,7 +90,7 @@ fn a_folder_that_a_linked_folder_passes_through_is_checked() {
 }
 
 #[test]
-fn a_group_may_write_if_only_the_owner_is_in_it() {
+fn writable_group_with_only_the_owner_is_accepted() {
     const USERS: &str = "root:x:0:0::/root:/bin/sh\n\
         ann:x:1000:1000::/home/ann:/bin/sh\n\
         bob:x:1001:1001::/home/bob:/bin/sh\n\
@@ -138,7 +138,7 @@ fn a_group_may_write_if_only_the_owner_is_in_it() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn an_access_list_is_noticed() {
+fn access_list_is_detected() {
     use rustix::{fs::XattrFlags, io::Errno};
 
     let (_kept, base) = base();

@@ -4,7 +4,7 @@ use super::*;
 use crate::driver::child::environment::MARK;
 
 #[test]
-fn a_folder_goes_with_its_owner() {
+fn folder_is_deleted_with_its_owner() {
     let base = tempfile::tempdir().unwrap();
     let folders = Workspaces::new(Some(base.path().join("runs")));
     let one = folders.open(None).unwrap();
@@ -47,13 +47,13 @@ fn a_conversation_has_the_same_folder_after_a_restart() {
 }
 
 #[test]
-fn without_a_place_there_is_no_folder() {
+fn folder_without_a_home_is_an_error() {
     let error = Workspaces::new(None).open(None).unwrap_err();
     assert!(error.to_string().contains("HOME"), "{error}");
 }
 
 #[test]
-fn its_own_tools_are_not_forbidden_where_they_are_wanted() {
+fn own_tools_are_not_forbidden_if_enabled() {
     let base = tempfile::tempdir().unwrap();
     let folders = Workspaces::new(Some(base.path().join("runs")));
     let one = folders.open(None).unwrap();

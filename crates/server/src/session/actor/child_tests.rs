@@ -296,7 +296,7 @@ async fn last(stream: &mut TurnStream) -> TurnEvent {
 }
 
 #[tokio::test(start_paused = true)]
-async fn deltas_arrive_when_they_are_said() {
+async fn deltas_arrive_without_delay() {
     const APART: Duration = Duration::from_millis(100);
     let mut bench = Bench::new();
     let mut stream = bench.start();
@@ -332,7 +332,7 @@ async fn deltas_arrive_when_they_are_said() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_child_waits_for_its_result_and_goes_on() {
+async fn child_waits_for_its_result_and_continues() {
     let mut bench = Bench::new();
     let mut child = bench.parked().await;
     tokio::time::sleep(TTL / 2).await;
@@ -348,7 +348,7 @@ async fn a_child_waits_for_its_result_and_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_leaves_has_a_moment_to_come_back() {
+async fn disconnected_client_can_reconnect_for_a_moment() {
     let mut bench = Bench::new();
     let stream = bench.start();
     let mut child = bench.child().await;
@@ -363,7 +363,7 @@ async fn a_client_that_leaves_has_a_moment_to_come_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_program_that_stops_ends_its_children() {
+async fn shutdown_ends_the_children() {
     let mut bench = Bench::new();
     let mut stream = bench.start();
     let mut child = bench.child().await;
@@ -376,7 +376,7 @@ async fn a_program_that_stops_ends_its_children() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_program_that_is_going_down_parks_nothing() {
+async fn nothing_is_parked_during_shutdown() {
     let mut bench = Bench::new();
     let child = bench.parked().await;
     bench.hub.drain.cancel();
@@ -385,7 +385,7 @@ async fn a_program_that_is_going_down_parks_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_parked_child_has_its_time() {
+async fn parked_child_expires() {
     let mut bench = Bench::new();
     let child = bench.parked().await;
     let began = Instant::now();
@@ -396,7 +396,7 @@ async fn a_parked_child_has_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_child_that_dies_parked_is_forgotten() {
+async fn child_that_dies_while_parked_is_forgotten() {
     let mut bench = Bench::new();
     let mut child = bench.parked().await;
     child.hear(FromChild::Exited(Exit::default())).await;
@@ -409,7 +409,7 @@ async fn a_child_that_dies_parked_is_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_that_the_child_gave_up_on_is_given_back() {
+async fn result_of_a_dropped_call_returns_the_request() {
     let mut bench = Bench::new();
     let mut child = bench.parked().await;
     child.hear(FromChild::Dropped(5)).await;
@@ -424,7 +424,7 @@ async fn a_result_that_the_child_gave_up_on_is_given_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_child_that_is_lost_is_started_again() {
+async fn lost_child_is_restarted() {
     let mut bench = Bench::new();
     let mut stream = bench.start();
     let child = bench.child().await;
@@ -437,7 +437,7 @@ async fn a_child_that_is_lost_is_started_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_does_not_read_holds_its_child_up() {
+async fn client_that_does_not_read_slows_its_child() {
     let mut bench = Bench::new();
     let mut stream = bench.start();
     let mut child = bench.child().await;

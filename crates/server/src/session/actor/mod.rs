@@ -394,7 +394,7 @@ mod tests {
 
     /// Ten thousand of them may be parked.
     #[test]
-    fn a_task_is_small() {
+    fn task_future_is_small() {
         let size = size_of::<Task<AgentPeer>>().max(size_of::<Task<ChildPeer>>());
         assert!(size <= 640, "{size}");
     }

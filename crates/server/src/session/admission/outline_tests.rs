@@ -75,7 +75,7 @@ fn full() -> Vec<Item> {
 }
 
 #[test]
-fn what_a_stored_conversation_is_good_for() {
+fn use_of_a_stored_conversation_depends_on_the_request() {
     type Change = fn(&mut StoredConversation);
     type Case = (&'static str, Vec<Item>, FoundBy, Change, bool, StoredUse);
     let same: Change = |_| {};
@@ -144,7 +144,7 @@ fn results_name_their_session() {
 }
 
 #[test]
-fn the_same_results_are_the_same_leg() {
+fn equal_results_are_the_same_leg() {
     let key = |items: Vec<Item>| outline(&request(items)).results_key;
     let told = |more: Vec<Item>| [vec![user("x"), call(1, 1), call(1, 2)], more].concat();
     let base = key(told(vec![result(1, 1, "a"), result(1, 2, "b")]));
@@ -176,7 +176,7 @@ fn the_same_results_are_the_same_leg() {
 }
 
 #[test]
-fn an_unknown_history_gets_the_same_id_every_time() {
+fn unknown_history_always_gets_the_same_id() {
     let id = |items, scope| {
         RequestOutline::new(&request(items), None, scope, ModelPick::default()).content_id()
     };

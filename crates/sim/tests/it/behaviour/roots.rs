@@ -31,7 +31,7 @@ async fn resumed_run_has_exactly_the_clients_entries() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn service_writes_slot_0_of_a_message() {
+async fn service_writes_the_first_slot_of_a_message() {
     for (value, own) in [("on", true), ("off", false)] {
         let sim = autumn(&[("roots.uma_slot0", value)]);
         let mut peer = Peer::new(&sim);
@@ -68,7 +68,7 @@ async fn context_rules_are_shown_as_the_switch_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rules_entry_is_obeyed_beside_a_history() {
+async fn rules_entry_is_obeyed_together_with_a_history() {
     let sim = autumn(&[]);
     let mut peer = Peer::new(&sim);
     let entries = [
@@ -131,7 +131,7 @@ async fn empty_slots_are_refused_by_the_provider() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn entries_and_turns_are_fetched_in_one_batch_and_nothing_inside_them() {
+async fn entries_and_turns_are_fetched_in_one_batch_without_their_content() {
     let entries = [entry("system", "s"), entry("user", "one"), entry("assistant", "two")];
     for (value, inner) in [("on", false), ("off", true)] {
         let sim = autumn(&[("roots.fetch", value)]);

@@ -177,7 +177,7 @@ async fn stream_may_close_without_a_frame() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn headers_of_the_ide_are_too_many_computers() {
+async fn headers_of_the_ide_are_refused_as_too_many_computers() {
     for (value, status) in [("on", 429), ("off", 200)] {
         let sim = autumn(&[("error.too_many_computers", value)]);
         let mut peer = Peer::new(&sim);

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn what_posix_reads_otherwise_goes_to_perl() {
+fn patterns_that_posix_reads_differently_use_perl() {
     for pattern in [
         r"\d+", r"a.*?b", r"a+?", r"a??", r"a{2}?", "(?i)abc", "(?:a|b)c", r"[\w.]+", r"\tx",
         r"\'", r"[^\]]",
@@ -26,7 +26,7 @@ fn what_posix_reads_otherwise_goes_to_perl() {
 }
 
 #[test]
-fn braces_are_told_one_by_one() {
+fn braces_are_expanded() {
     for (glob, want) in [
         ("*.{ts,tsx}", &["*.ts", "*.tsx"][..]),
         ("{a,b}/*.{c,d}", &["a/*.c", "a/*.d", "b/*.c", "b/*.d"]),
@@ -40,7 +40,7 @@ fn braces_are_told_one_by_one() {
 }
 
 #[test]
-fn a_directory_that_is_asked_for_is_not_skipped() {
+fn requested_directory_is_not_skipped() {
     let of = |path| command(&Query { pattern: "x", path, ..Query::default() }, Mode::Content);
     assert!(of("/w").contains("--exclude-dir=node_modules"));
     assert!(of("/w").contains("'--glob=!node_modules'"));
@@ -49,7 +49,7 @@ fn a_directory_that_is_asked_for_is_not_skipped() {
 }
 
 #[test]
-fn a_pattern_for_paths_counts_from_anywhere() {
+fn path_pattern_matches_at_any_depth() {
     for (glob, want) in [
         ("*.rs", "*.rs"),
         ("src/**/*.ts", "**/src/**/*.ts"),

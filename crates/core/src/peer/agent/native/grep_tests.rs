@@ -69,7 +69,7 @@ fn names_and_counts_come_from_whatever_the_tool_shows() {
 }
 
 #[test]
-fn a_cut_list_says_so() {
+fn truncated_list_is_marked() {
     let union = found("a:1:x\na:2:y\nb:3:z", Mode::Content, true, Some(2));
     assert_eq!(lines(&union), ["a:1:x", "a:2:y"]);
     let Some(grep_union_result::Result::Content(content)) = union.result else { panic!() };
@@ -85,7 +85,7 @@ fn a_cut_list_says_so() {
 }
 
 #[test]
-fn finding_nothing_is_no_error() {
+fn finding_nothing_is_not_an_error() {
     let result = |text: &str| ToolResult {
         call_id: String::new(),
         content: vec![crate::model::Part::Text(text.to_owned())],

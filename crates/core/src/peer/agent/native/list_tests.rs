@@ -62,13 +62,13 @@ fn files_are_counted_by_their_endings() {
 }
 
 #[test]
-fn a_name_that_begins_like_the_directory_keeps_its_beginning() {
+fn name_that_begins_like_the_directory_is_kept_whole() {
     assert_eq!(shape(&tree(".", ".hidden\n./a\nsrc/")), "./.hidden ./a ./src/");
     assert_eq!(shape(&tree("/", "/etc/hosts\nwww")), "//www /etc/ /etc/hosts");
 }
 
 #[test]
-fn a_deep_line_does_not_grow_without_bound() {
+fn depth_of_the_tree_is_limited() {
     let root = tree("/w", &"a/".repeat(100_000));
     let mut depth = 0;
     let mut here = &root;

@@ -32,7 +32,7 @@ fn refusals_are_heard_with_and_without_a_mark() {
 }
 
 #[test]
-fn an_unmarked_error_is_short_and_begins_like_one() {
+fn short_text_that_begins_like_an_error_is_an_error() {
     for text in ["Error: nope", "ENOENT: no such file", "File not found: /w/a"] {
         assert_eq!(Outcome::of(&result(text, false), false), Outcome::Failed(text.into()));
     }
@@ -44,7 +44,7 @@ fn an_unmarked_error_is_short_and_begins_like_one() {
 }
 
 #[test]
-fn a_stand_in_that_only_complains_has_failed() {
+fn substitute_command_that_prints_only_errors_has_failed() {
     for text in ["rm: cannot remove 'a': No such file or directory", "/bin/sh: 1: rg: not found"] {
         assert_eq!(Outcome::of(&result(text, false), true), Outcome::Failed(text.into()));
     }
@@ -54,7 +54,7 @@ fn a_stand_in_that_only_complains_has_failed() {
 }
 
 #[test]
-fn a_file_that_begins_like_an_error_is_there() {
+fn file_that_begins_like_an_error_is_a_file() {
     let path = "/w/src/a.txt";
     for text in [
         "Error: something\nand more of the file",

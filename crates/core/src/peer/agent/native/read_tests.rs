@@ -6,7 +6,7 @@ fn form(first: usize, count: Option<usize>) -> Form {
 }
 
 #[test]
-fn what_a_tool_adds_is_taken_off_again() {
+fn text_that_a_tool_adds_is_removed() {
     let cases: &[(&str, usize, &str, usize, bool)] = &[
         ("     1→fn a() {}\n     2→\n     3→}", 1, "fn a() {}\n\n}\n", 3, false),
         ("    10\ta\n    11\tb\n", 10, "a\nb\n", 11, false),
@@ -51,14 +51,14 @@ fn what_a_tool_adds_is_taken_off_again() {
 }
 
 #[test]
-fn a_shells_output_is_the_file_itself() {
+fn output_of_a_shell_is_the_file_itself() {
     let text = form(1, None).text("1: a\n2: b", true);
     assert_eq!(text, Text { content: "1: a\n2: b".into(), total_lines: 2, truncated: false });
     assert!(form(1, None).text("a\n…12 tokens truncated…\nb", true).truncated);
 }
 
 #[test]
-fn as_many_lines_as_the_tool_gives_at_most_may_not_be_all() {
+fn file_at_the_tools_line_limit_counts_as_truncated() {
     for (most, truncated) in [(Some(2), true), (Some(3), false), (Some(1), false), (None, false)] {
         let mut form = form(1, None);
         form.habits.most = most;
@@ -67,7 +67,7 @@ fn as_many_lines_as_the_tool_gives_at_most_may_not_be_all() {
 }
 
 #[test]
-fn a_range_is_said_and_a_partial_file_has_no_size() {
+fn range_is_reported_and_a_partial_file_has_no_size() {
     let size = |form: Form, text: &str| match form.success(&form.text(text, false)) {
         ReadOutcome::Success(success) => (success.file_size, success.range_applied),
         other => panic!("{other:?}"),
@@ -78,7 +78,7 @@ fn a_range_is_said_and_a_partial_file_has_no_size() {
 }
 
 #[test]
-fn a_picture_is_data() {
+fn picture_is_returned_as_data() {
     let data = Bytes::from_static(b"png");
     let done = Outcome::Done("Image read successfully".into());
     let reply = form(1, None).reply(&done, Some(&data), false);

@@ -24,7 +24,7 @@ const CUT: &[(&str, &str, usize)] = &[
 ];
 
 #[test]
-fn a_cut_file_is_known_whoever_cut_it() {
+fn truncated_file_is_recognised_for_every_tool() {
     for (text, content, total_lines) in CUT {
         let want = Text { content: (*content).into(), total_lines: *total_lines, truncated: true };
         assert_eq!(shown(text, 1, false), want, "{text}");
@@ -49,7 +49,7 @@ fn a_cut_file_is_known_whoever_cut_it() {
 }
 
 #[test]
-fn an_ordinary_file_is_whole() {
+fn ordinary_file_is_complete() {
     for text in [
         "",
         "fn main() {}\n",
@@ -70,7 +70,7 @@ fn an_ordinary_file_is_whole() {
 }
 
 #[test]
-fn a_files_own_numbers_stay() {
+fn numbers_that_belong_to_the_file_are_kept() {
     for text in ["1\tone\n2\ttwo\n", "1:30\n", "1|a|b\n2|c|d\n", "1: a\n2: b", "L1: a\nL2: b"] {
         // They may be the tool's, so the file is not written back.
         let kept = shown(text, 1, false);
@@ -87,7 +87,7 @@ fn a_files_own_numbers_stay() {
 }
 
 #[test]
-fn a_bare_number_at_the_end_is_behind_the_last_newline() {
+fn bare_number_at_the_end_follows_the_last_newline() {
     let note =
         "\n\n<system-reminder>\n<total_tokens>7 tokens left</total_tokens>\n</system-reminder>";
     for (text, content) in
@@ -115,7 +115,7 @@ fn carriage_returns_stay() {
 }
 
 #[test]
-fn a_line_that_may_be_an_error_is_not_written_back() {
+fn line_that_may_be_an_error_is_not_written_back() {
     let text = "Error: something went wrong";
     let kept = shown(text, 1, false);
     assert_eq!((kept.content.as_str(), kept.truncated), (text, true));

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn the_exit_code_is_found_where_each_family_puts_it() {
+fn exit_code_is_found_where_each_family_puts_it() {
     let cases: &[(&str, bool, &str, &str, i32)] = &[
         (
             r#"{"output":"hi\n","metadata":{"exit_code":3,"duration_seconds":0.1}}"#,
@@ -55,7 +55,7 @@ fn the_exit_code_is_found_where_each_family_puts_it() {
 }
 
 #[test]
-fn a_command_that_took_too_long_is_told_apart() {
+fn timed_out_command_is_recognised() {
     for (text, is_error, stdout) in [
         (
             "part\n\n<bash_metadata>\nbash tool terminated command after exceeding timeout 9 ms\n</bash_metadata>",

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn own_sign_in_beside_a_borrowed_one_is_renewed_in_its_file() {
+async fn own_sign_in_next_to_a_borrowed_one_is_renewed_in_its_file() {
     let (theirs, ours) = (token(EPOCH, EPOCH + 9_000), token(EPOCH - 9_000, EPOCH - 1));
     let bench = Bench::new(&[&theirs, &ours]);
     let reread: Reread = {

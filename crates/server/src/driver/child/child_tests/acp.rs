@@ -52,7 +52,7 @@ async fn a_process_serves_one_turn_after_another() {
 }
 
 #[tokio::test]
-async fn other_tools_open_the_conversation_anew() {
+async fn changed_tools_reopen_the_conversation() {
     let bench = bench(protocol, SERVER, |_| {});
     let (mut link, _) = bench.begin(ChildStart { tools: tool(), ..start() }).await;
     ask(&mut link, "one").await;
@@ -71,7 +71,7 @@ async fn other_tools_open_the_conversation_anew() {
 
 /// Only a word brings a process back; one whose turn just left may be in any state.
 #[tokio::test]
-async fn a_process_that_was_left_is_not_used_again() {
+async fn abandoned_process_is_not_used_again() {
     let bench = bench(protocol, SERVER, |_| {});
     let (mut link, _) = bench.begin(start()).await;
     let pid = ask(&mut link, "who").await;
@@ -87,7 +87,7 @@ async fn a_process_that_was_left_is_not_used_again() {
 
 /// The word is all that is sent before the link is dropped, and it counts.
 #[tokio::test]
-async fn a_word_that_was_handed_over_counts() {
+async fn message_sent_before_the_link_is_dropped_arrives() {
     let bench = bench(protocol, SERVER, |_| {});
     let (mut link, _) = bench.begin(start()).await;
     let pid = ask(&mut link, "who").await;
@@ -102,7 +102,7 @@ async fn a_word_that_was_handed_over_counts() {
 }
 
 #[tokio::test]
-async fn nobody_waits_for_a_turn_for_ever() {
+async fn idle_process_ends() {
     let bench = bench(protocol, SERVER, |config| config.agent.idle = Duration::from_millis(50));
     let (link, _) = bench.begin(start()).await;
     release(link).await;
@@ -110,7 +110,7 @@ async fn nobody_waits_for_a_turn_for_ever() {
 }
 
 #[tokio::test]
-async fn some_are_kept_ready() {
+async fn processes_are_started_in_advance() {
     let bench = bench(protocol, SERVER, |config| config.agent.warm = 1);
     bench.driver.warm_up();
     // The first is on its way.
@@ -134,7 +134,7 @@ async fn some_are_kept_ready() {
 
 /// With one process for all, a turn with another folder ends the one that lies there.
 #[tokio::test]
-async fn one_with_another_folder_makes_room() {
+async fn idle_process_in_another_folder_makes_room() {
     let bench = bench(protocol, SERVER, |config| config.agent.children = 1);
     let (mut link, _) = bench.begin(start()).await;
     let pid = ask(&mut link, "who").await;
@@ -148,7 +148,7 @@ async fn one_with_another_folder_makes_room() {
 
 /// A crash between two turns costs nobody anything.
 #[tokio::test]
-async fn one_that_crashed_while_idle_is_replaced() {
+async fn process_that_crashed_while_idle_is_replaced() {
     let text = "read line; echo '{\"result\":{\"sessionId\":\"one\"}}'; read line; exit 1";
     let bench = bench(protocol, text, |_| {});
     let (mut link, _) = bench.begin(start()).await;

@@ -11,7 +11,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[tokio::test]
-async fn a_run_is_carried_both_ways() {
+async fn run_carries_data_both_ways() {
     let bench = bench(protocol, "cat; echo oh >&2; exit 3", |_| {});
     let (mut link, ready) = bench.begin(start()).await;
     assert!(!ready.greeted && ready.session.is_none() && ready.host.is_none());
@@ -34,7 +34,7 @@ async fn a_run_is_carried_both_ways() {
 }
 
 #[tokio::test]
-async fn hosted_tools_are_told_to_the_child() {
+async fn child_gets_the_hosted_tools() {
     let bench = bench(protocol, "cat .cursor/mcp.json; echo; echo \"$@\"", |_| {});
     let (mut link, ready) = bench.begin(ChildStart { tools: tool(), ..start() }).await;
     let host = ready.host.unwrap();
@@ -54,7 +54,7 @@ async fn hosted_tools_are_told_to_the_child() {
 }
 
 #[tokio::test]
-async fn one_that_ignores_its_tools_is_told_of() {
+async fn child_that_ignores_its_tools_causes_a_warning() {
     for (tools, code, want) in [(Arc::default(), 0, false), (tool(), 1, false), (tool(), 0, true)] {
         let bench = bench(protocol, &format!("exit {code}"), |_| {});
         let (mut link, _) = bench.begin(ChildStart { tools, ..start() }).await;
@@ -65,7 +65,7 @@ async fn one_that_ignores_its_tools_is_told_of() {
 
 /// One ignores the request to end, one is in the group, one has left it.
 #[tokio::test]
-async fn whoever_leaves_takes_the_whole_tree_along() {
+async fn dropped_link_ends_the_whole_process_tree() {
     let text = "trap '' TERM; sleep 1000 & echo $!; setsid sh -c 'trap \"\" TERM; echo $$; \
                 while :; do sleep 1; done' & echo $$; while :; do sleep 1; done";
     let bench = bench(protocol, text, |_| {});
@@ -82,7 +82,7 @@ async fn whoever_leaves_takes_the_whole_tree_along() {
 /// What a child leaves behind goes with it, also when it ended in order, and does not hold
 /// the end of its output up.
 #[tokio::test]
-async fn a_child_that_ends_leaves_nobody_behind() {
+async fn child_that_ends_leaves_no_process_behind() {
     let text = "echo $$; setsid sh -c 'echo $$; exec sleep 1000' & sleep 1000 & echo $!; sleep 0.3";
     let bench = bench(protocol, text, |_| {});
     let (mut link, _) = bench.begin(start()).await;
@@ -97,7 +97,7 @@ async fn a_child_that_ends_leaves_nobody_behind() {
 }
 
 #[tokio::test]
-async fn a_cancel_ends_a_child_that_listens() {
+async fn cancel_ends_a_responsive_child() {
     let bench = bench(protocol, "echo $$; cat", |_| {});
     let (mut link, _) = bench.begin(start()).await;
     let pid = lines(&mut link, 1).await;
@@ -109,7 +109,7 @@ async fn a_cancel_ends_a_child_that_listens() {
 
 /// What waits for its client makes room for who has come, and nobody else does.
 #[tokio::test]
-async fn one_that_only_waits_makes_room() {
+async fn waiting_child_makes_room() {
     for protocol in [protocol, acp::protocol] {
         let bench = bench(protocol, "cat", |config| config.agent.children = 1);
         let (parked, _) = bench.begin(start()).await;
@@ -125,7 +125,7 @@ async fn one_that_only_waits_makes_room() {
 }
 
 #[tokio::test]
-async fn only_so_many_run_at_once() {
+async fn number_of_children_is_limited() {
     let bench = bench(protocol, "cat", |config| {
         config.agent.children = 1;
         config.queue = Duration::from_millis(50);
@@ -154,7 +154,7 @@ fn memory() -> u64 {
 }
 
 #[tokio::test]
-async fn a_child_that_nobody_reads_stops_writing() {
+async fn unread_child_stops_writing() {
     const ALL: usize = 100 << 20;
     let bench = bench(protocol, "head -c 104857600 /dev/zero; echo done >&2", |_| {});
     let before = memory();
@@ -178,7 +178,7 @@ async fn a_child_that_nobody_reads_stops_writing() {
 }
 
 #[tokio::test]
-async fn a_child_sees_little_of_our_environment() {
+async fn child_gets_little_of_our_environment() {
     let bench = bench(protocol, "env", |_| {});
     let (mut link, _) = bench.begin(start()).await;
     let (said, _) = rest(&mut link).await;
@@ -197,7 +197,7 @@ async fn a_child_sees_little_of_our_environment() {
 
 /// The CLI finds its conversations by the folder they were held in.
 #[tokio::test]
-async fn a_conversation_goes_on_where_it_was_held() {
+async fn conversation_continues_in_its_own_folder() {
     let bench = bench(protocol, "cat >/dev/null", |_| {});
     let about = start();
     let (mut link, first) = bench.begin(about.clone()).await;
@@ -212,7 +212,7 @@ async fn a_conversation_goes_on_where_it_was_held() {
 }
 
 #[tokio::test]
-async fn a_user_folder_is_only_given_beside() {
+async fn user_folder_is_only_an_additional_one() {
     let user = tempfile::tempdir().unwrap();
     let path = user.path().to_str().unwrap().to_owned();
     let bench = bench(protocol, "pwd; echo \"$@\"", |_| {});
@@ -227,7 +227,7 @@ async fn a_user_folder_is_only_given_beside() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_is_told() {
+async fn missing_program_is_reported() {
     let program = Program::at("/nowhere/cursor-agent");
     let bench = bench(protocol, "", |config| config.program = Some(program));
     match bench.open(start()).await {

@@ -76,7 +76,7 @@ fn content(replies: &[Reply]) -> String {
 }
 
 #[test]
-fn a_hostile_name_is_written_read_and_deleted_like_any_other() {
+fn hostile_file_name_is_written_read_and_deleted() {
     let scratch = Scratch::new("names");
     for name in NAMES {
         let text = format!("first of {name}\n%s \\n $HOME\n\nno newline at the end");

@@ -194,7 +194,7 @@ fn stream(back: &Back, result: &ToolResult) -> Vec<Reply> {
 }
 
 #[test]
-fn the_document_has_a_row_for_every_arm_and_no_other() {
+fn document_has_exactly_one_row_for_every_arm() {
     let mut documented: Vec<String> = rows().into_iter().map(|row| row.arm).collect();
     let mut known: Vec<&str> = arms().into_iter().map(|(_, name)| name).collect();
     documented.sort();
@@ -203,7 +203,7 @@ fn the_document_has_a_row_for_every_arm_and_no_other() {
 }
 
 #[test]
-fn a_client_with_the_tool_gets_the_call_and_its_result_goes_back() {
+fn client_with_the_tool_gets_the_call_and_its_result_is_returned() {
     let mut mapped = 0;
     for (row, family, at) in
         rows().iter().flat_map(|row| FAMILIES.iter().enumerate().map(move |(at, f)| (row, *f, at)))
@@ -243,7 +243,7 @@ fn a_client_with_the_tool_gets_the_call_and_its_result_goes_back() {
 }
 
 #[test]
-fn a_client_without_the_tool_refuses_in_the_arms_own_words() {
+fn without_the_tool_the_arm_is_refused_in_its_own_words() {
     let unrelated = [tool("now", r#"{"type":"object","properties":{}}"#)];
     for row in rows() {
         let (number, _) = *arms().iter().find(|(_, name)| *name == row.arm).unwrap();
@@ -269,7 +269,7 @@ fn a_client_without_the_tool_refuses_in_the_arms_own_words() {
 }
 
 #[test]
-fn an_unknown_arm_is_thrown_back_whatever_the_client_has() {
+fn unknown_arm_is_answered_with_an_exception_for_every_client() {
     for family in FAMILIES {
         assert!(matches!(verdict(None, &family.tools()), Verdict::Throw(_)));
     }

@@ -47,7 +47,7 @@ fn variants(replies: &[Reply]) -> String {
 }
 
 #[test]
-fn a_tool_by_its_own_name_gets_its_words_back() {
+fn result_of_a_client_tool_is_returned_unchanged() {
     let mut result = answer("a picture", true);
     result.content.push(Part::Image(Image {
         source: ImageSource::Inline { mime: "image/png".into(), data: b"png".as_slice().into() },
@@ -65,7 +65,7 @@ fn a_tool_by_its_own_name_gets_its_words_back() {
 }
 
 #[test]
-fn only_a_streamed_shell_says_that_it_begins_and_says_it_once() {
+fn only_a_streamed_shell_sends_a_start_and_sends_it_once() {
     let kit = Equipment::of(&clients::Family::OpenCode.tools());
     for ask in matrix::asks() {
         let Some(call) = translate(&ask, &kit) else { continue };
@@ -79,7 +79,7 @@ fn only_a_streamed_shell_says_that_it_begins_and_says_it_once() {
 }
 
 #[test]
-fn without_equipment_nothing_is_translated() {
+fn nothing_is_translated_without_client_tools() {
     for ask in matrix::asks() {
         assert!(translate(&ask, &Equipment::default()).is_none(), "{ask:?}");
     }

@@ -34,7 +34,7 @@ fn lines(offset: i32, limit: u32) -> Ask {
 }
 
 #[test]
-fn a_command_goes_in_the_form_that_the_schema_declares() {
+fn command_has_the_form_that_the_schema_declares() {
     let about = "Runs a command that the model asked for";
     let array = tool(
         "shell",
@@ -79,7 +79,7 @@ fn a_command_goes_in_the_form_that_the_schema_declares() {
 }
 
 #[test]
-fn a_time_limit_goes_in_the_tools_own_unit_or_not_at_all() {
+fn time_limit_is_in_the_tools_own_unit_or_omitted() {
     let timed = |behavior| {
         Ask::ShellArgs(ShellArgs {
             command: "make".into(),
@@ -150,7 +150,7 @@ fn lines_are_counted_as_the_tool_counts() {
 }
 
 #[test]
-fn a_tool_whose_demands_cannot_be_met_does_not_match() {
+fn tool_with_an_unknown_required_parameter_does_not_match() {
     let odd = tool(
         "bash",
         r#"{"type":"object","properties":{"command":{"type":"string"},
@@ -174,7 +174,7 @@ fn a_tool_whose_demands_cannot_be_met_does_not_match() {
 }
 
 #[test]
-fn a_file_is_written_exactly_or_not_at_all() {
+fn file_is_written_exactly_or_not_at_all() {
     let write = |text: &str, bytes: &'static [u8]| {
         Ask::WriteArgs(WriteArgs {
             path: "/w/d/a".into(),
@@ -205,7 +205,7 @@ fn a_file_is_written_exactly_or_not_at_all() {
 }
 
 #[test]
-fn a_written_file_is_counted_and_given_back_on_request() {
+fn written_file_is_counted_and_returned_on_request() {
     let ask = Ask::WriteArgs(WriteArgs {
         path: "a".into(),
         file_text: "one\ntwo".into(),
@@ -249,7 +249,7 @@ fn several_edits_need_a_tool_that_takes_several() {
 }
 
 #[test]
-fn a_search_takes_what_the_tool_has_words_for() {
+fn search_uses_the_parameters_that_the_tool_has() {
     let ask = |args: GrepArgs| Ask::GrepArgs(GrepArgs { path: Some("/w".into()), ..args });
     let full = ask(GrepArgs {
         pattern: "a.b".into(),
@@ -294,7 +294,7 @@ fn a_search_takes_what_the_tool_has_words_for() {
 }
 
 #[test]
-fn a_directory_goes_to_whoever_lists_it() {
+fn directory_is_listed_by_the_tool_for_it() {
     let ask = Ask::LsArgs(LsArgs { ignore: vec!["target".into()], ..LsArgs::default() });
     assert_eq!(
         call(&ask, &Family::OpenCode.tools()),

@@ -31,7 +31,7 @@ fn none_offers_nothing_and_a_name_offers_one() {
 }
 
 #[test]
-fn text_waits_for_the_call_that_must_come() {
+fn text_is_held_back_until_the_required_call() {
     let mut bench = with(|r| r.tool_choice = ToolChoice::Required);
     bench.text("I will look.");
     assert_eq!(bench.said(), "");
@@ -41,7 +41,7 @@ fn text_waits_for_the_call_that_must_come() {
 }
 
 #[test]
-fn an_answer_without_the_call_is_asked_for_once_more() {
+fn missing_required_call_is_requested_once_more() {
     let mut bench = with(|r| r.tool_choice = ToolChoice::Required);
     bench.text("No.");
     bench.update(ended());
@@ -55,7 +55,7 @@ fn an_answer_without_the_call_is_asked_for_once_more() {
 }
 
 #[test]
-fn an_answer_without_the_call_twice_is_an_error() {
+fn second_answer_without_the_required_call_is_an_error() {
     let mut bench = with(|r| r.tool_choice = ToolChoice::Named("read".into()));
     for _ in 0..2 {
         bench.text("No.");
@@ -68,7 +68,7 @@ fn an_answer_without_the_call_twice_is_an_error() {
 }
 
 #[test]
-fn one_by_one_means_one_by_one() {
+fn sequential_calls_are_sent_one_at_a_time() {
     let mut bench = with(|r| r.parallel_tool_calls = false);
     for n in 1..=3 {
         bench.say(call(n, "read", &format!(r#"{{"n":{n}}}"#)));

@@ -24,7 +24,7 @@ fn cancels(bench: &Bench) -> usize {
 }
 
 #[test]
-fn a_cut_tells_the_backend_and_gives_nothing_more() {
+fn cut_cancels_the_run_and_ends_the_output() {
     let mut bench = Bench::of(limited(request(&[])), Settings::default());
     bench.opened();
     bench.text("one two three");
@@ -47,7 +47,7 @@ fn a_cut_tells_the_backend_and_gives_nothing_more() {
 
 /// The counters of the backend come behind what they count.
 #[test]
-fn what_the_client_saw_is_there_to_be_counted() {
+fn text_that_the_client_saw_can_be_counted() {
     let mut bench = Bench::of(limited(request(&[])), Settings::default());
     bench.opened();
     bench.update(Update::ThinkingDelta(ThinkingDeltaUpdate {
@@ -70,7 +70,7 @@ fn what_the_client_saw_is_there_to_be_counted() {
 }
 
 #[test]
-fn what_a_client_can_tell_is_not_gone_on_from() {
+fn checkpoint_beyond_what_the_client_saw_is_dropped() {
     let mut asked = limited(request(&[]));
     asked.items = vec![user("hi"), said("ho"), user("and?")];
     let mut bench = Bench::of(asked, Settings::default());
@@ -83,7 +83,7 @@ fn what_a_client_can_tell_is_not_gone_on_from() {
 }
 
 #[test]
-fn a_turn_that_was_over_already_is_cut_as_well() {
+fn finished_turn_can_be_cut() {
     let mut bench = Bench::open(&[]);
     bench.turn.on_message(
         connect::encode(&AgentServerMessage {
@@ -107,7 +107,7 @@ fn a_turn_that_was_over_already_is_cut_as_well() {
 }
 
 #[test]
-fn calls_behind_a_cut_are_nobodys() {
+fn calls_after_a_cut_are_dropped() {
     let mut bench = Bench::open(&["read"]);
     bench.turn.on_message(
         connect::encode(&AgentServerMessage {
@@ -133,7 +133,7 @@ fn calls_behind_a_cut_are_nobodys() {
 }
 
 #[test]
-fn an_answer_can_be_asked_for_again() {
+fn finished_answer_can_be_requested_again() {
     for past in [false, true] {
         let mut asked = request(&[]);
         if past {
@@ -168,7 +168,7 @@ fn an_answer_can_be_asked_for_again() {
 }
 
 #[test]
-fn nothing_is_asked_again_while_an_answer_is_on_its_way() {
+fn running_answer_cannot_be_requested_again() {
     let mut bench = Bench::open(&[]);
     bench.text("one");
     assert!(!bench.turn.ask_again("Once more."));
@@ -177,7 +177,7 @@ fn nothing_is_asked_again_while_an_answer_is_on_its_way() {
 }
 
 #[test]
-fn a_further_leg_is_cut_back_to_its_own_beginning() {
+fn later_leg_is_cut_back_to_its_own_start() {
     let mut bench = parked(&["read"]);
     let mut next = limited(request(&["read"]));
     next.items = vec![result(1, "the content")];

@@ -21,7 +21,7 @@ fn text_only_in_a_blob_is_delivered_once() {
 }
 
 #[test]
-fn an_answer_only_in_a_blob_survives_a_host_that_never_ends() {
+fn answer_only_in_a_blob_is_delivered_when_the_host_never_ends() {
     let mut bench = Bench::open(&[]);
     bench.say(set_blob(r#"{"role":"assistant","content":"stored"}"#));
     for _ in 0..5 {
@@ -32,7 +32,7 @@ fn an_answer_only_in_a_blob_survives_a_host_that_never_ends() {
 }
 
 #[test]
-fn an_old_answer_stored_again_is_not_the_answer() {
+fn older_answer_that_is_stored_again_is_ignored() {
     let old = r#"{"role":"assistant","content":[{"type":"text","text":"old answer"}],"id":"x"}"#;
     let mut bench = Bench::closed(&[]);
     let mut request = request(&[]);
@@ -47,7 +47,7 @@ fn an_old_answer_stored_again_is_not_the_answer() {
 }
 
 #[test]
-fn what_the_backend_did_not_count_is_told() {
+fn missing_counts_are_marked_as_missing() {
     let mut bench = Bench::open(&["read"]);
     bench.update(Update::ThinkingDelta(ThinkingDeltaUpdate {
         text: "hm ".into(),
@@ -66,7 +66,7 @@ fn what_the_backend_did_not_count_is_told() {
 }
 
 #[test]
-fn every_way_a_turn_ends_well() {
+fn every_successful_ending() {
     type Script = fn(&mut Bench);
     let scripts: [(&str, Script); 6] = [
         ("turn_ended, end frame", |b| {
@@ -107,7 +107,7 @@ fn every_way_a_turn_ends_well() {
 }
 
 #[test]
-fn silence_is_no_ending_while_a_step_or_a_server_tool_is_open() {
+fn silence_is_not_an_ending_during_a_step_or_server_tool() {
     let started = Update::ToolCallStarted(ToolCallStartedUpdate {
         call_id: "web".into(),
         ..ToolCallStartedUpdate::default()
@@ -126,7 +126,7 @@ fn silence_is_no_ending_while_a_step_or_a_server_tool_is_open() {
 }
 
 #[test]
-fn a_checkpoint_is_never_an_ending() {
+fn checkpoint_is_never_an_ending() {
     let mut bench = Bench::open(&[]);
     bench.text("one ");
     bench.say(checkpoint());

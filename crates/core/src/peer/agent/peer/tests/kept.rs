@@ -12,7 +12,7 @@ fn kept(bench: &mut Bench) -> String {
 }
 
 #[test]
-fn a_client_that_tells_nothing_again_is_not_forgotten() {
+fn conversation_of_a_client_that_sends_only_results_stays_complete() {
     let mut bench = Bench::open(&["read"]);
     bench.text("I look.");
     bench.say(call(1, "read", "{}"));
@@ -34,7 +34,7 @@ fn a_client_that_tells_nothing_again_is_not_forgotten() {
 }
 
 #[test]
-fn what_only_we_know_counts_as_held() {
+fn state_that_only_ibeam_has_counts_as_memory() {
     let mut bench = parked(&["read"]);
     let before = bench.turn.memory();
     let mut request = request(&["read"]);
@@ -49,7 +49,7 @@ fn what_only_we_know_counts_as_held() {
 }
 
 #[test]
-fn a_state_that_lacks_something_is_not_kept_for_a_client_that_tells_all() {
+fn incomplete_checkpoint_is_dropped_if_the_client_sends_its_history() {
     let mut bench = Bench::open(&["read"]);
     bench.say(call(1, "read", "{}"));
     bench.say(checkpoint());
@@ -68,7 +68,7 @@ fn a_state_that_lacks_something_is_not_kept_for_a_client_that_tells_all() {
 }
 
 #[test]
-fn a_conversation_under_another_id_keeps_its_blobs() {
+fn conversation_under_another_id_keeps_its_blobs() {
     let mut bench = Bench::open(&[]);
     bench.say(set_blob("stored"));
     assert_eq!(bench.turn.take_new_blobs().len(), 1);
@@ -81,7 +81,7 @@ fn a_conversation_under_another_id_keeps_its_blobs() {
 /// The stream dies after it got the results: the request has everything, and the model
 /// is asked again.
 #[test]
-fn a_stream_lost_after_the_results_is_told_anew() {
+fn stream_lost_after_the_results_is_rebuilt() {
     for way in LOST {
         let mut bench = Bench::open(&["read"]);
         bench.say(call(1, "read", "{}"));
@@ -99,7 +99,7 @@ fn a_stream_lost_after_the_results_is_told_anew() {
 }
 
 #[test]
-fn a_checkpoint_from_after_the_results_is_resumed() {
+fn checkpoint_from_after_the_results_is_resumed() {
     let mut bench = parked(&["read"]);
     assert!(bench.resume(&["read"], vec![made(1, "read"), result(1, "a")]));
     bench.say(checkpoint());

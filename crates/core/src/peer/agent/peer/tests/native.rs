@@ -5,7 +5,7 @@ use ibeam_proto::agent::{ReadArgs, ReadResult, ReadSuccess, ShellArgs, WriteArgs
 use super::*;
 
 #[test]
-fn a_file_read_in_part_is_not_written_back() {
+fn partially_read_file_is_not_written_back() {
     for (text, whole) in [
         ("<file>\n00001| a\n</file>", true),
         ("<file>\n00001| a\n\n(Output capped at 50 KB. Use offset to read more)\n</file>", false),
@@ -32,7 +32,7 @@ fn a_file_read_in_part_is_not_written_back() {
 }
 
 #[test]
-fn of_many_files_read_in_part_the_newest_are_remembered() {
+fn newest_partially_read_files_are_remembered() {
     let success = ReadSuccess { truncated: true, ..ReadSuccess::default() };
     let result = Some(read_result::Result::Success(success));
     let part = [Reply::ReadResult(ReadResult { result })];
@@ -49,7 +49,7 @@ fn of_many_files_read_in_part_the_newest_are_remembered() {
 }
 
 #[test]
-fn a_streamed_command_is_begun_when_it_is_handed_out() {
+fn streamed_command_starts_when_the_client_gets_it() {
     let mut request = request(&[]);
     request.tools = vec![shell_tool()];
     let mut bench = Bench::of(request.clone(), Settings::default());

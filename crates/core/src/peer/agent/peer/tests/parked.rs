@@ -7,7 +7,7 @@ use super::{partial::completed, *};
 use crate::model::{Image, ImageSource};
 
 #[test]
-fn a_chain_of_tools_is_one_run() {
+fn chain_of_tool_calls_is_one_run() {
     let mut bench = Bench::open(&["read"]);
     let mut items = Vec::new();
     for n in 1..=10 {
@@ -69,7 +69,7 @@ fn each_leg_of_a_run_has_its_own_tokens() {
 }
 
 #[test]
-fn a_run_that_is_told_anew_is_counted_anew() {
+fn rebuilt_run_is_counted_from_zero() {
     let mut bench = Bench::open(&["read"]);
     counted(&mut bench, 9, 59);
     bench.say(call(1, "read", "{}"));
@@ -84,7 +84,7 @@ fn a_run_that_is_told_anew_is_counted_anew() {
 }
 
 #[test]
-fn an_answer_that_is_nothing_but_text_teaches_what_a_token_is() {
+fn answer_of_text_only_gives_a_calibration_sample() {
     let backend = |reasoning| Usage {
         output: 20,
         reasoning,
@@ -123,7 +123,7 @@ fn a_parked_stream_is_kept_alive_and_answers() {
 }
 
 #[test]
-fn a_relieved_stream_sends_no_heartbeat_until_it_goes_on() {
+fn sleeping_turn_sends_no_heartbeat_until_it_resumes() {
     let mut bench = parked(&["read"]);
     bench.turn.relieve();
     bench.wait(Duration::from_secs(40));
@@ -211,7 +211,7 @@ fn results_in_every_shape_that_the_page_names() {
 }
 
 #[test]
-fn requests_that_the_stream_cannot_serve_are_given_back() {
+fn requests_that_do_not_fit_the_parked_turn_are_returned() {
     type Change = fn(&mut TurnRequest);
     let ways: [(&str, Change); 4] = [
         ("no results", |r| r.items.truncate(2)),
@@ -237,7 +237,7 @@ fn requests_that_the_stream_cannot_serve_are_given_back() {
 }
 
 #[test]
-fn results_come_back_but_once() {
+fn results_are_accepted_only_once() {
     let mut bench = parked(&["read"]);
     let items = || vec![made(1, "read"), result(1, "a")];
     assert!(bench.resume(&["read"], items()));
@@ -246,7 +246,7 @@ fn results_come_back_but_once() {
 }
 
 #[test]
-fn what_is_said_meanwhile_comes_with_the_next_answer() {
+fn output_while_parked_comes_with_the_next_answer() {
     let mut bench = parked(&["read"]);
     let events = bench.events.len();
     bench.text("While you look: ");
@@ -257,7 +257,7 @@ fn what_is_said_meanwhile_comes_with_the_next_answer() {
 }
 
 #[test]
-fn too_much_said_meanwhile_ends_it() {
+fn too_much_output_while_parked_ends_the_turn() {
     let mut bench = parked(&["read"]);
     for _ in 0..20 {
         bench.text(&"x".repeat(64 << 10));
@@ -267,7 +267,7 @@ fn too_much_said_meanwhile_ends_it() {
 }
 
 #[test]
-fn a_late_sibling_waits_for_the_next_answer() {
+fn late_call_waits_for_the_next_answer() {
     let mut bench = parked(&["read"]);
     bench.say(call(5, "read", r#"{"b":2}"#));
     assert_eq!(bench.turn.calls().len(), 1, "the client does not know it yet");
@@ -287,7 +287,7 @@ fn taken_back(id: u32) -> FromServer {
 }
 
 #[test]
-fn a_call_taken_back_gets_no_result() {
+fn withdrawn_call_gets_no_result() {
     let mut bench = parked(&["read", "bash"]);
     bench.say(taken_back(1));
     let items = vec![made(1, "read"), made(2, "bash"), result(1, "a"), result(2, "b")];
@@ -297,14 +297,14 @@ fn a_call_taken_back_gets_no_result() {
 }
 
 #[test]
-fn a_run_whose_last_call_is_taken_back_is_let_go() {
+fn turn_ends_when_its_last_call_is_withdrawn() {
     let mut bench = parked(&["read"]);
     bench.say(taken_back(1));
     assert_eq!(bench.turn.state(), TurnState::Done, "nothing could wake it");
 }
 
 #[test]
-fn a_held_call_leaves_before_the_backend_says_more() {
+fn held_call_is_sent_before_further_output() {
     let mut bench = parked(&["read"]);
     bench.say(call(5, "read", r#"{"b":2}"#));
     assert!(bench.resume(&["read"], vec![made(1, "read"), result(1, "a")]));
@@ -315,7 +315,7 @@ fn a_held_call_leaves_before_the_backend_says_more() {
 }
 
 #[test]
-fn a_model_that_asks_in_vain_is_stopped() {
+fn model_that_repeats_refused_calls_is_stopped() {
     let mut bench = Bench::open(&["read"]);
     for n in 0..100 {
         bench.say(call(n, "rm", "{}"));
@@ -324,7 +324,7 @@ fn a_model_that_asks_in_vain_is_stopped() {
 }
 
 #[test]
-fn the_end_of_a_parked_stream_is_silent() {
+fn end_of_a_parked_stream_sends_no_event() {
     let more: [fn(&mut Bench); 2] = [|b| b.update(ended()), |b| b.wait(Duration::from_secs(46))];
     for way in LOST.into_iter().chain(more) {
         let mut bench = parked(&["read"]);
@@ -339,7 +339,7 @@ fn the_end_of_a_parked_stream_is_silent() {
 /// The caller reads a parked stream but now and then. What it does not read, it cannot
 /// miss.
 #[test]
-fn a_parked_stream_that_nobody_reads_is_not_silent() {
+fn unread_parked_stream_does_not_count_as_silent() {
     let mut bench = parked(&["read"]);
     bench.turn.relieve();
     bench.turn.set_reading(false, bench.now);
@@ -358,7 +358,7 @@ fn a_parked_stream_that_nobody_reads_is_not_silent() {
 
 /// 2 MB at 100 kB/s are 20 s in which the backend cannot say anything.
 #[test]
-fn a_large_result_is_given_the_time_that_it_takes() {
+fn sending_a_large_result_may_take_long() {
     let mut bench = parked(&["read"]);
     let large = "x".repeat(2_000_000);
     assert!(bench.resume(&["read"], vec![made(1, "read"), result(1, &large)]));

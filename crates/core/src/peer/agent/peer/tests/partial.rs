@@ -96,7 +96,7 @@ fn section_3_a_call_that_the_service_refuses_neither_fails_the_turn_nor_reaches_
 }
 
 #[test]
-fn section_3_a_refused_call_beside_one_that_is_made_does_not_hold_it_back() {
+fn section_3_a_refused_call_does_not_delay_the_others() {
     let mut bench = Bench::open(&["read"]);
     bench.update(started(1, "raed"));
     bench.update(started(2, "read"));
@@ -171,7 +171,7 @@ fn section_3_the_count_includes_refused_and_native_calls() {
 }
 
 #[test]
-fn section_3_the_second_of_two_serial_calls_comes_after_the_result_of_the_first() {
+fn section_3_a_serial_call_comes_after_the_result_of_the_one_before() {
     let mut bench = Bench::open(&["read", "bash"]);
     bench.update(listed(2));
     bench.update(started(1, "read"));
@@ -201,7 +201,7 @@ fn section_3_an_exec_without_notices_and_without_an_exec_id_is_a_call() {
 }
 
 #[test]
-fn section_3_a_permission_probe_is_answered_and_never_handed_out() {
+fn section_3_a_permission_probe_is_answered_and_never_reaches_the_client() {
     let mut bench = Bench::open(&["read"]);
     for (id, name) in [(1, "read"), (2, "other")] {
         let args =

@@ -61,7 +61,7 @@ fn a_plain_turn_from_open_to_end() {
 }
 
 #[test]
-fn blobs_are_given_by_hash_and_kept_when_handed_over() {
+fn blobs_are_sent_by_hash_and_stored_when_received() {
     let mut bench = Bench::open(&[]);
     bench.say(set_blob("stored"));
     bench.say(FromServer::KvServerMessage(KvServerMessage {
@@ -112,7 +112,7 @@ fn unknown_execs_are_thrown_back_and_counted() {
 }
 
 #[test]
-fn a_question_that_does_not_decode_is_still_refused() {
+fn undecodable_request_is_refused() {
     let mut bench = Bench::open(&[]);
     // exec_server_message { id: 9, shell_args: a malformed message }
     bench.bytes(connect::frame(0, &[0x12, 0x05, 0x08, 0x09, 0x12, 0x01, 0xff]));
@@ -121,7 +121,7 @@ fn a_question_that_does_not_decode_is_still_refused() {
 }
 
 #[test]
-fn newer_task_calls_with_a_text_where_a_message_was_do_decode() {
+fn task_calls_with_a_text_in_place_of_a_message_are_decoded() {
     use ibeam_proto::agent::{TaskArgs, TaskToolCall, ToolCall, tool_call};
     let args = TaskArgs {
         description: "d".into(),
@@ -140,7 +140,7 @@ fn newer_task_calls_with_a_text_where_a_message_was_do_decode() {
 }
 
 #[test]
-fn a_message_that_does_not_decode_is_counted_and_skipped() {
+fn undecodable_message_is_counted_and_skipped() {
     let mut bench = Bench::open(&[]);
     bench.bytes(connect::frame(0, &[0x0a, 0xff]));
     bench.text("fine");

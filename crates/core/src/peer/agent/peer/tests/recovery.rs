@@ -4,7 +4,7 @@ use super::*;
 use crate::retry::Backoff;
 
 #[test]
-fn before_the_first_message_it_tries_again_with_back_off() {
+fn failure_before_the_first_message_is_retried_with_backoff() {
     let unavailable = LinkError::Status { status: 503, error: None, retry_after: None };
     for error in [LinkError::Connect("refused".into()), LinkError::ConnectTimeout, unavailable] {
         let mut bench = Bench::closed(&[]);
@@ -34,7 +34,7 @@ fn before_the_first_message_it_tries_again_with_back_off() {
 
 /// What the backend asks for before it answers is nothing that the client sees.
 #[test]
-fn a_temporary_failure_is_retried_after_the_backend_asked_for_its_context() {
+fn temporary_failure_is_retried_after_the_context_request() {
     for lost in LOST {
         let mut bench = Bench::open(&[]);
         for attempt in 1..=3 {
@@ -91,7 +91,7 @@ fn nothing_is_retried_once_the_client_saw_text_or_a_call() {
 }
 
 #[test]
-fn what_cannot_get_better_is_not_tried_again() {
+fn permanent_failures_are_not_retried() {
     for (status, code) in [
         (402, ErrorCode::PlanRequired),
         (403, ErrorCode::PolicyDenied),
@@ -105,7 +105,7 @@ fn what_cannot_get_better_is_not_tried_again() {
 }
 
 #[test]
-fn a_refused_token_is_replaced_once() {
+fn refused_token_is_replaced_once() {
     type Script = fn(&mut Bench);
     let scripts: [(&str, Script); 3] = [
         ("refused call", |b| {
@@ -138,7 +138,7 @@ fn a_refused_token_is_replaced_once() {
 }
 
 #[test]
-fn a_token_refused_half_way_is_not_replaced() {
+fn token_refused_after_the_first_output_is_not_replaced() {
     let mut bench = Bench::open(&[]);
     bench.update(heartbeat());
     bench.end(Some(&ConnectError::new(Code::Unauthenticated, "expired")));
@@ -147,7 +147,7 @@ fn a_token_refused_half_way_is_not_replaced() {
 }
 
 #[test]
-fn a_resume_gets_another_token_too() {
+fn resume_can_replace_the_token() {
     let mut bench = Bench::open(&[]);
     bench.text("one ");
     bench.say(checkpoint());
@@ -166,7 +166,7 @@ fn a_resume_gets_another_token_too() {
 }
 
 #[test]
-fn a_stuck_or_broken_conversation_is_renewed_once() {
+fn stuck_or_broken_conversation_is_replaced_once() {
     type Script = fn(&mut Bench);
     let scripts: [(&str, Script); 4] = [
         ("stuck", |b| b.end(Some(&ConnectError::new(Code::ResourceExhausted, "")))),
@@ -201,7 +201,7 @@ fn a_stuck_or_broken_conversation_is_renewed_once() {
 
 /// Quota and context are final, however the backend codes them.
 #[test]
-fn an_exhausted_quota_or_context_is_not_retried() {
+fn exhausted_quota_or_context_is_not_retried() {
     for (words, code) in [
         ("You have hit your usage limit", ErrorCode::InsufficientQuota),
         ("Quota exceeded for this month", ErrorCode::InsufficientQuota),
@@ -236,7 +236,7 @@ fn all_attempts_of_a_leg_are_at_most_five_runs() {
 }
 
 #[test]
-fn once_the_client_saw_text_nothing_starts_over() {
+fn turn_is_not_restarted_after_visible_text() {
     let mut bench = Bench::open(&[]);
     bench.text("visible");
     bench.end(Some(&ConnectError::new(Code::Internal, "Blob not found")));
@@ -245,7 +245,7 @@ fn once_the_client_saw_text_nothing_starts_over() {
 }
 
 #[test]
-fn a_lost_stream_is_resumed_once_from_the_newest_checkpoint() {
+fn lost_stream_is_resumed_once_from_the_newest_checkpoint() {
     let mut bench = Bench::open(&[]);
     bench.text("one ");
     bench.say(checkpoint());
@@ -275,7 +275,7 @@ fn a_lost_stream_is_resumed_once_from_the_newest_checkpoint() {
 }
 
 #[test]
-fn text_beyond_the_checkpoint_would_come_twice_so_nothing_is_resumed() {
+fn stream_with_text_beyond_the_checkpoint_is_not_resumed() {
     let mut bench = Bench::open(&[]);
     bench.text("one ");
     bench.say(checkpoint());
@@ -286,7 +286,7 @@ fn text_beyond_the_checkpoint_would_come_twice_so_nothing_is_resumed() {
 }
 
 #[test]
-fn a_resume_that_brings_nothing_is_no_clean_stop() {
+fn empty_resume_is_not_a_clean_stop() {
     let mut bench = Bench::open(&[]);
     bench.text("half an ans");
     bench.say(checkpoint());
@@ -311,7 +311,7 @@ fn a_resume_that_brings_nothing_is_no_clean_stop() {
 }
 
 #[test]
-fn a_resume_that_finds_a_dead_connection_is_tried_again() {
+fn resume_on_a_dead_connection_is_retried() {
     let mut bench = Bench::open(&[]);
     bench.text("one ");
     bench.say(checkpoint());
@@ -326,7 +326,7 @@ fn a_resume_that_finds_a_dead_connection_is_tried_again() {
 }
 
 #[test]
-fn an_internal_reset_is_resumed_over_http1() {
+fn internal_reset_is_resumed_over_http1() {
     let mut bench = Bench::open(&[]);
     bench.say(checkpoint());
     bench.broke(&LinkError::Reset("stream reset: INTERNAL_ERROR".into()));
@@ -338,7 +338,7 @@ fn an_internal_reset_is_resumed_over_http1() {
 }
 
 #[test]
-fn cancel_tells_the_backend_and_ends_the_turn() {
+fn cancel_is_sent_to_the_backend_and_ends_the_turn() {
     let mut bench = Bench::open(&[]);
     bench.text("x");
     bench.turn.cancel();
@@ -354,7 +354,7 @@ fn cancel_tells_the_backend_and_ends_the_turn() {
 }
 
 #[test]
-fn a_silent_backend_is_unreachable_only_if_nothing_came_on_the_stream() {
+fn silent_backend_is_unreachable_only_before_its_first_message() {
     for heard in [false, true] {
         let settings = Settings { backoff: Backoff::NEVER, ..Settings::default() };
         let mut bench = Bench::of(request(&[]), settings);

@@ -26,7 +26,7 @@ fn parallel_calls_leave_together_after_the_batch_window() {
 }
 
 #[test]
-fn calls_are_whole_whatever_becomes_of_the_stream() {
+fn calls_are_complete_even_if_the_stream_is_lost() {
     for way in LOST {
         let mut bench = Bench::open(&["read"]);
         bench.say(checkpoint());
@@ -49,7 +49,7 @@ fn calls_without_an_id_stay_apart() {
 }
 
 #[test]
-fn a_call_of_a_tool_nobody_offered_is_refused() {
+fn call_of_an_unknown_tool_is_refused() {
     let mut bench = Bench::open(&["read"]);
     bench.say(call(1, "rm", "{}"));
     assert!(format!("{:?}", bench.sent()[1]).contains("ToolNotFound"));
