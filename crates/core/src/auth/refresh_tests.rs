@@ -113,7 +113,7 @@ fn rejected_refresh_token_is_final() {
         assert_eq!(bench.now, Millis(0), "{statuses:?}");
     }
 
-    // Told outright, by the first.
+    // Explicitly, by the first.
     for status in [200, 400, 401, 403] {
         let mut bench = Bench::new();
         bench.answer(status, r#"{"shouldLogout":true}"#);

@@ -41,7 +41,7 @@ pub struct BridgedTools {
     results: Vec<ToolResult>,
 }
 
-/// What becomes of an event.
+/// What an event is turned into.
 pub(super) enum Sifted {
     Pass(TurnEvent),
     /// It is not for the client.

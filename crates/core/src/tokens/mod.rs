@@ -101,7 +101,7 @@ impl TokenMeasure {
     }
 }
 
-/// How many tokens `text` is for a model of this family, as far as we can tell.
+/// How many tokens `text` probably is for a model of this family.
 #[must_use]
 pub fn count(text: &str, family: Family) -> u64 {
     let counted = Vocabulary::default().count(text).tokens;

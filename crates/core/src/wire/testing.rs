@@ -1,4 +1,4 @@
-//! Events and what becomes of them, for the tests of all dialects.
+//! Events and their encodings, for the tests of all dialects.
 
 use std::{sync::mpsc, thread, time::Duration};
 

@@ -296,7 +296,7 @@ fn refusal(error: &PollError, command: &str) -> Refusal {
 fn invite(pending: &BrowserLogin, way: LoginWay) -> anyhow::Result<()> {
     let url = pending.url();
     match way {
-        // A program reads the line; whoever runs it may read the words.
+        // A program reads this line; its user reads the prose.
         LoginWay::Line => {
             let seconds = pending.time_left().as_secs();
             print(&json!({ "event": "link", "url": url, "expires_in": seconds }).to_string())?;

@@ -61,7 +61,7 @@ impl Up {
             ready.tasks.spawn("welcome", async move {
                 tokio::select! {
                     biased;
-                    // Who is leaving does not want to know.
+                    // It is shutting down, so the answer does not matter.
                     () = draining => {}
                     models = app.model_list() => {
                         let models = match models {
@@ -325,7 +325,7 @@ mod tests {
         let body = text.split("-d '").nth(1).unwrap().split('\'').next().unwrap();
         let body: serde_json::Value = serde_json::from_str(body).unwrap();
         assert_eq!(body["messages"][0]["content"], "Hello");
-        // Nobody knows yet whether the account is good for anything.
+        // The state of the account is not known yet.
         assert!(!shown(ClientKey::Any).contains("models of your"));
     }
 
@@ -353,7 +353,7 @@ mod tests {
         assert!(!shown(ClientKey::Any).contains("`allowed_hosts`"));
     }
 
-    /// Nobody gets in, and nobody is told that anyone would.
+    /// No client gets in, and the welcome does not say that any would.
     #[test]
     fn key_file_without_keys_is_announced() {
         let text = shown(ClientKey::NoneYet);

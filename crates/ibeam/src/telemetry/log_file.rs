@@ -27,7 +27,7 @@ pub(super) struct LogFile {
 }
 
 impl LogFile {
-    /// Goes on where the last one of us ended.
+    /// Continues the file of an earlier process.
     ///
     /// # Errors
     /// It cannot be written there.

@@ -413,7 +413,7 @@ impl Acp {
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
     }
 
-    /// The answer to a request, and all that came before it. Permissions are given as told.
+    /// The answer to a request, and all messages before it. Permissions are answered as configured.
     fn until(&mut self, id: u64, option: &str) -> (Value, Vec<Value>) {
         let mut before = Vec::new();
         loop {

@@ -335,7 +335,7 @@ async fn http2_connection_has_limits() {
     running.stop().await;
 }
 
-/// Who has asked for nothing yet, and takes his time, is not waited for.
+/// A client that has sent no request yet is not waited for.
 #[tokio::test]
 async fn incomplete_request_does_not_delay_shutdown() {
     let running = start(local()).await;

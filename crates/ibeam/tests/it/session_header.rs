@@ -83,7 +83,7 @@ async fn each_way_to_match_a_request_is_reported_and_counted() {
     lab.assert_gone().await;
 }
 
-/// Without a name, too: its beginning tells which conversation was edited.
+/// Also without a name: the beginning of the history shows which conversation was edited.
 #[tokio::test(start_paused = true)]
 async fn edited_history_is_reported_as_a_fork() {
     for store in [true, false] {

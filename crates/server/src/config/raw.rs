@@ -58,7 +58,7 @@ pub struct SettingProblem {
     /// The setting, or what else it is about. Empty: the text says all.
     pub subject: String,
     pub origin: SettingOrigin,
-    /// Goes on after the subject: "is not a whole number".
+    /// Follows the subject of the sentence: "is not a whole number".
     pub text: String,
 }
 

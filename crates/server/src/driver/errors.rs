@@ -1,5 +1,4 @@
-//! Turns what the network and the backend's refusals look like into
-//! [`LinkError`]s.
+//! Turns network errors and refusals of the backend into [`LinkError`]s.
 
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use crate::net::{connect::DialError, http::HttpError, pool::PoolError};
 pub(super) const REFUSAL_BODY: usize = 64 * 1024;
 pub(super) const REFUSAL_WAIT: Duration = Duration::from_secs(5);
 
-/// An answer that is no stream.
+/// An answer that is not a stream.
 pub(super) fn status_error(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> LinkError {
     LinkError::Status {
         status: status.as_u16(),
@@ -72,12 +71,12 @@ pub(super) fn wants_http1(error: &h2::Error) -> bool {
     error.reason() == Some(h2::Reason::HTTP_1_1_REQUIRED)
 }
 
-/// Statuses by which load balancers say that the protocol is the wrong one.
+/// Statuses that load balancers send for the wrong protocol.
 pub(super) fn wrong_protocol(status: StatusCode) -> bool {
     matches!(status.as_u16(), 421 | 464)
 }
 
-/// The protocol's own name of the reason goes first: it is what people search for.
+/// The protocol's own name of the reason comes first: people search for it.
 fn h2_text(error: &h2::Error) -> String {
     let who = if error.is_remote() { "by the server" } else { "locally" };
     match error.reason() {

@@ -1,5 +1,4 @@
-//! Remembers that HTTP/2 is refused by the host, so that not every turn has to find
-//! out again.
+//! Remembers that the host refuses HTTP/2, so that not every turn has to find out.
 
 use std::time::Duration;
 

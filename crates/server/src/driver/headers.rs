@@ -7,10 +7,10 @@ use crate::config::DEFAULT_CLIENT_VERSION;
 
 const USER_AGENT: &str = "connect-es/1.6.1";
 
-/// Who we say we are.
+/// What identifies this client.
 #[derive(Clone, Debug)]
 pub struct ClientProfile {
-    /// With its `cli-` in front. Too old a one is refused.
+    /// With the prefix `cli-`. A version that is too old is refused.
     pub client_version: String,
     /// Privacy mode.
     pub ghost_mode: bool,
@@ -39,7 +39,7 @@ pub(super) struct CallHeaders<'a> {
     pub(super) allowed_tools: Option<&'a str>,
 }
 
-/// A value that no header may hold. It is not shown: it may be the token.
+/// A value that no header may have. It is not shown, because it may be the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the {0} has characters that a header cannot carry")]
 pub(super) struct BadValue(&'static str);

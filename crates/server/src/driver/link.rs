@@ -36,8 +36,7 @@ pub trait LinkPeer: Peer {
     type Receiver: LinkReceiver<Self::In>;
 }
 
-/// An open link. Drop both halves to be rid of it: an unfinished one is then
-/// cancelled upstream.
+/// An open link. Dropping both halves cancels it upstream if it is unfinished.
 #[derive(Debug)]
 pub struct Link<W: LinkPeer> {
     pub tx: W::Sender,
@@ -46,16 +45,15 @@ pub struct Link<W: LinkPeer> {
 
 /// The half that sends.
 pub trait LinkSender<M>: fmt::Debug + Send + Sync + 'static {
-    /// Sends one message, waiting while the peer takes no more. Messages go
-    /// out in the order of the calls. Dropping the future before it is done sends
-    /// either the whole message or nothing of it.
+    /// Sends one message, and waits while the peer accepts no more. Messages are sent in the order
+    /// of the calls. If the future is dropped, the message is sent completely or not at all.
     ///
     /// # Errors
-    /// The link is over; the other half knows why.
+    /// The link has ended; the other half has the reason.
     fn send(&self, message: M) -> impl Future<Output = Result<(), LinkError>> + Send;
 
-    /// Leaves a message with the task of a child if that takes no waiting. Gives whether it
-    /// was taken; other links take none in this way.
+    /// Hands a message to the task of a child, if that needs no waiting. Returns whether it was
+    /// accepted; other links never accept one.
     fn hand_over(&self, _: M) -> bool {
         false
     }
@@ -66,20 +64,20 @@ pub trait LinkSender<M>: fmt::Debug + Send + Sync + 'static {
 
 /// The half that receives. Dropped before the end, it cancels the link: there is no reader left.
 pub trait LinkReceiver<M>: fmt::Debug + Send + 'static {
-    /// What comes next. `None` is a clean end; after it, or after an error, there is
-    /// nothing more. Safe to drop half-way.
+    /// The next message. `None` is a clean end; after it, or after an error, nothing more comes.
+    /// Safe to drop half-way.
     fn next(&mut self) -> impl Future<Output = Option<Result<M, LinkError>>> + Send;
 
-    /// Keeps what arrives in as little memory as it can, while nothing is read. Safe to drop
+    /// Keeps incoming data in as little memory as possible while nothing is read. Safe to drop
     /// half-way.
     fn hold(&mut self) -> impl Future<Output = Infallible> + Send {
         // Most links have a connection or a pipe of their own, which holds little.
         std::future::pending()
     }
 
-    /// Leaves the link to its connection until the first half of the answer is dropped:
-    /// the connection sends `framed` again and again, and notifies through the other when the
-    /// backend seems to want something. None where each message is a request of its own.
+    /// Leaves the link to its connection until the first half of the result is dropped: the
+    /// connection sends `framed` repeatedly, and notifies through the second half when the backend
+    /// seems to want something. `None` where each message is a request of its own.
     fn sleep(&mut self, _: Bytes) -> Option<(Asleep, Arc<Notify>)> {
         None
     }
@@ -89,7 +87,7 @@ pub trait LinkReceiver<M>: fmt::Debug + Send + 'static {
 pub trait Dial: Driver {
     type Peer: LinkPeer;
 
-    /// What the peer of a turn is made with, besides the request.
+    /// What the peer of a turn is made from, besides the request.
     fn plan(&self, request: &TurnRequest, turn: TurnSetup) -> <Self::Peer as Peer>::Plan;
 
     /// Opens a link. Returns as soon as the request is on its way: the server may

@@ -1,5 +1,5 @@
 //! The machine of a turn: its leg, and the driver that opens its links. A driver makes machines
-//! over its own peer; what runs them takes any. Only their start is dynamic.
+//! over its own peer; their runner takes any. Only the start is dynamic.
 
 use std::{collections::HashSet, fmt, sync::Arc};
 
@@ -17,7 +17,7 @@ use super::{Dial, Driver, LinkPeer};
 #[derive(Debug)]
 pub struct TurnSetup {
     pub model: ModelPick,
-    /// The models that are known, for backends that have names of their own for them.
+    /// The known models, for backends with model names of their own.
     pub models: Option<Arc<ModelList>>,
     pub conversation_id: String,
     pub kept: Option<StoredState>,
@@ -45,7 +45,7 @@ pub struct Machine<W: LinkPeer> {
 
 /// Runs a machine, whatever its peer is.
 pub trait RunMachine: 'static {
-    /// What the caller gets of the turn.
+    /// What the caller gets back.
     type Running;
 
     fn run<W: LinkPeer>(self, machine: Machine<W>) -> Self::Running;

@@ -1,5 +1,5 @@
-//! Ways to run a turn upstream. A driver opens a link and hands out its two halves; what
-//! travels on them is the business of a peer in `core`.
+//! Ways to run a turn upstream. A driver opens a link and returns its two halves; a peer in `core`
+//! defines what is said on it.
 //!
 //! A backend is one driver: it implements [`Driver`] and [`Dial`], and [`open`] opens it.
 
@@ -81,11 +81,10 @@ pub trait Driver: fmt::Debug + Send + Sync + 'static {
 
     fn kind(&self) -> BackendKind;
 
-    /// Gets ready for turns, in the background. For a program that serves.
+    /// Prepares for turns in the background. For a program that serves.
     fn warm_up(&self) {}
 
-    /// Takes the way to get rid of a turn that only waits, for when there is no room for
-    /// another one.
+    /// Sets how to evict a turn that only waits, for when there is no room for another one.
     fn on_crowded(&self, _: MakeRoom) {}
 
     fn stats(&self) -> DriverStats {
@@ -93,7 +92,7 @@ pub trait Driver: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// Ends a turn that waits for its client. False: none does.
+/// Evicts a turn that waits for its client. False: there is none.
 #[derive(Clone)]
 pub struct MakeRoom(Arc<dyn Fn() -> bool + Send + Sync>);
 
@@ -122,9 +121,9 @@ pub struct DriverStats {
     pub http1_streams: usize,
     /// Whether new streams go over HTTP/1.1 because HTTP/2 was refused.
     pub fallen_back: bool,
-    /// Whether it is the server's own wish.
+    /// Whether the server's configuration asks for it.
     pub http2_forbidden: bool,
-    /// Processes, with a turn or without.
+    /// Processes, with or without a turn.
     pub children: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What the model gets besides the conversation, made once for all turns of a client.
+//! What the model gets besides the conversation, shared by all turns of a client.
 
 use std::{
     collections::HashMap,
@@ -20,7 +20,7 @@ pub(super) struct SurroundingsCache {
     environment: Environment,
     permissions: Permissions,
     native: bool,
-    /// What was learned about models.
+    /// What ibeam has learned about models.
     models: Arc<ModelMemory>,
     made: Mutex<HashMap<SurroundingsKey, Weak<Surroundings>>>,
 }
@@ -30,7 +30,7 @@ pub(super) struct SurroundingsCache {
 struct SurroundingsKey {
     setup: [u8; 32],
     choice: ToolChoice,
-    /// Then the last instruction is the question.
+    /// Whether the last instruction is the question.
     only_instructions: bool,
 }
 

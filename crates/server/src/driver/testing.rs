@@ -85,7 +85,7 @@ pub(super) struct Backend {
     pub(super) seen: Arc<Mutex<Vec<(String, http::request::Parts, Bytes)>>>,
     /// The end of the long answer, once there is one.
     pub(super) answer: Arc<Mutex<Option<mpsc::Sender<Bytes>>>>,
-    /// Long answers whose connection went away, or which ended.
+    /// Long answers that ended or whose connection was lost.
     pub(super) closed: Arc<Mutex<usize>>,
 }
 
@@ -109,7 +109,7 @@ impl Backend {
         self.canned.lock().insert(path, canned);
     }
 
-    /// Paths asked for so far, without their service's name.
+    /// Paths requested so far, without the name of their service.
     pub(super) fn paths(&self) -> Vec<String> {
         let seen = self.seen.lock();
         seen.iter().map(|(path, ..)| path.rsplit('/').next().unwrap().to_owned()).collect()
@@ -125,7 +125,7 @@ impl Backend {
             .await;
     }
 
-    /// As a server that has nothing newer.
+    /// Like a server without newer features.
     pub(super) async fn serve_http1(
         self,
         io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,

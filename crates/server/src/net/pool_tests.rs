@@ -200,7 +200,7 @@ async fn http1_server_is_recognised() {
 
 #[tokio::test(start_paused = true)]
 async fn unread_streams_do_not_starve_the_others() {
-    // Sends more than a stream's window to whoever asks for `/flood`.
+    // Sends more than a stream's window to a client that requests `/flood`.
     let peer = Peer::new(100, |_, request, mut respond| {
         Box::pin(async move {
             let flood = request.uri().path() == "/flood";

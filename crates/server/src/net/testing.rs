@@ -27,7 +27,7 @@ pub(crate) type Handler = dyn Fn(Peer, Request<RecvStream>, SendResponse<Bytes>)
     + Send
     + Sync;
 
-/// What the peer's connections are told to do.
+/// Commands for the peer's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Serve,

@@ -42,7 +42,7 @@ pub(crate) struct ConversationClaim {
 }
 
 impl Conversations {
-    /// `None` when a turn has it.
+    /// `None` when a turn has claimed it.
     pub(crate) fn claim(self: &Arc<Self>, scope: Scope, id: &str) -> Option<ConversationClaim> {
         let claimed = (scope, id.to_owned());
         let free = self.inner.lock().claimed.insert(claimed.clone());
@@ -53,7 +53,7 @@ impl Conversations {
         })
     }
 
-    /// The same, but waits for a turn that is about to give it back.
+    /// The same, but waits for a turn that is about to release it.
     pub(crate) async fn claim_soon(
         self: &Arc<Self>,
         scope: Scope,
@@ -63,13 +63,13 @@ impl Conversations {
         loop {
             let freed = self.freed.notified();
             tokio::pin!(freed);
-            // From here on no notice is missed.
+            // No notification is missed from here on.
             freed.as_mut().enable();
             if let Some(claim) = self.claim(scope, id) {
                 return Some(claim);
             }
             if !self.inner.lock().leaving.contains(&key) {
-                // It may have been given back between the two looks.
+                // It may have been released between the two checks.
                 return self.claim(scope, id);
             }
             freed.await;
@@ -79,7 +79,7 @@ impl Conversations {
     /// The id to use for this one.
     pub(crate) fn current(&self, mut id: String) -> String {
         let inner = self.inner.lock();
-        // Each is replaced once at most, so this is bound to end; a ring would be a fault.
+        // Each is replaced at most once, so this ends; a cycle would be a bug.
         for _ in 0..inner.renewed.len() {
             let Some(next) = inner.renewed.get(&id) else { break };
             id.clone_from(next);

@@ -17,7 +17,7 @@ use crate::{
 pub struct Patience {
     /// After the last reader left, the turn runs this long before it is cancelled.
     pub cancel_grace: Duration,
-    /// A reader that takes no event for this long is cut.
+    /// A reader that accepts no event for this long is disconnected.
     pub client_stall: Duration,
     /// A parked turn waits this long for its results.
     pub parked: Duration,

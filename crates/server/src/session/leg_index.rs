@@ -105,8 +105,8 @@ impl LegIndex {
         LegEntry { index: self.clone(), id, ended: false }
     }
 
-    /// The first leg that a query finds. If there is none, the leg is added in the same moment:
-    /// of two equal requests that come together, one finds the other.
+    /// The first leg that a query finds. If there is none, the leg is added atomically: of two
+    /// equal requests that come together, one finds the other.
     pub(crate) fn find_or_reserve(
         &self,
         queries: &[LegQuery],
@@ -181,8 +181,7 @@ impl LegEntry {
         }
     }
 
-    /// The leg's reader left and may ask again: of equal requests, that is the one whose
-    /// answer it wants.
+    /// The leg's reader left and may retry: among equal requests, it wants the answer of this one.
     pub(super) fn reclaim(&self) {
         let mut inner = self.index.inner.lock();
         let Some(keys) = inner.legs.get(&self.id).map(|leg| leg.keys.clone()) else { return };

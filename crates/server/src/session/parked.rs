@@ -105,7 +105,7 @@ impl TurnTable {
         self.make_room();
     }
 
-    /// What a parked turn holds has changed.
+    /// The size of a parked turn has changed.
     pub(super) fn reweigh(&mut self, session: SessionId, bytes: usize) {
         let row = self.turns.get_mut(&session);
         if let Some(parked) = row.and_then(|row| row.parked.as_mut()) {

@@ -34,7 +34,7 @@ fn least_recently_parked_turn_is_evicted_first() {
     let (mut table, mut inboxes) = table(2, usize::MAX, 3);
     table.park(session(0), 10, "a", vec![1]);
     table.park(session(1), 10, "b", vec![1]);
-    // It was used in between, so it is the other's turn.
+    // It was used in between, so the other turn is older.
     table.unpark(session(0));
     table.park(session(0), 10, "a", vec![2]);
     assert_eq!(sent_away(&mut inboxes), [0; 0]);
@@ -81,7 +81,7 @@ fn parked_turn_with_a_full_mailbox_still_counts() {
     assert!(table.turns[&session(0)].parked.is_some());
 }
 
-/// Whoever needs what a parked turn holds asks for one of them, whatever the limits.
+/// Another part of the program may need what a parked turn holds, whatever the limits.
 #[test]
 fn parked_turn_is_evicted_on_demand() {
     let (mut table, mut inboxes) = table(10, 100, 3);

@@ -33,13 +33,13 @@ struct LegReader {
     sender: mpsc::Sender<TurnEvent>,
     /// Made once: a new wait for each event would cost more than the event.
     left: Wait<()>,
-    /// There while the channel is full.
+    /// Present while the channel is full.
     room: Option<Wait<Room>>,
-    /// Room for the error to a reader that takes nothing else.
+    /// A reserved place for the error to a reader that accepts nothing else.
     farewell: Option<mpsc::OwnedPermit<TurnEvent>>,
     /// Events that found the channel full.
     queue: VecDeque<TurnEvent>,
-    /// Since when it takes nothing.
+    /// Since when it has accepted no event.
     stalled: Option<Instant>,
     /// It has its terminal event, or will have once the queue is empty.
     ended: bool,
@@ -98,17 +98,17 @@ impl LegReaders {
         self.list.iter().any(|reader| !reader.ended && !reader.queue.is_empty())
     }
 
-    /// How many read the leg.
+    /// The number of readers of the leg.
     pub(super) fn count(&self) -> usize {
         self.list.iter().filter(|reader| !reader.ended).count()
     }
 
-    /// No reader is left, not even of an earlier leg.
+    /// Whether there is no reader left, not even of an earlier leg.
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Waits until a reader made room or left. Waits for ever when there is none.
+    /// Waits until a reader has room again or left. Waits for ever if there is none.
     pub(super) async fn changed(&mut self) {
         poll_fn(|cx| self.poll_changed(cx)).await;
     }
@@ -125,12 +125,12 @@ impl LegReaders {
         if moved { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// When the next stalled reader is to be cut.
+    /// When the next stalled reader must be disconnected.
     pub(super) fn deadline(&self, stall: Duration) -> Option<Instant> {
         self.list.iter().filter_map(|reader| reader.stalled).min().map(|since| since + stall)
     }
 
-    /// Cuts readers that took nothing for too long. Returns whether there were any.
+    /// Disconnects readers that accepted nothing for too long. Returns whether there were any.
     pub(super) fn cut_stalled(&mut self, stall: Duration) -> bool {
         let (now, before) = (Instant::now(), self.list.len());
         self.list.retain_mut(|reader| {
@@ -145,7 +145,7 @@ impl LegReaders {
 }
 
 impl LegReader {
-    /// False when the reader left.
+    /// False if the reader has left.
     fn send(&mut self, event: TurnEvent) -> bool {
         if !self.queue.is_empty() {
             self.queue.push_back(event);
@@ -170,7 +170,7 @@ impl LegReader {
         self.room = Some(Box::pin(self.sender.clone().reserve_owned()));
     }
 
-    /// Ready when something changed; with false when the reader is to be dropped.
+    /// Ready when something changed; false if the reader must be removed.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         if self.left.as_mut().poll(cx).is_ready() {
             debug!("a reader left");

@@ -28,7 +28,7 @@ use crate::store::Scope;
 /// How many kinds of drift are counted separately.
 const DRIFT_KINDS: usize = 256;
 
-/// How long a failure to reach the backend counts.
+/// How long a failure to reach the backend is remembered.
 const UNREACHABLE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug, Default)]
@@ -44,17 +44,17 @@ struct RegistryState {
     failed: AtomicU64,
     cancelled: AtomicU64,
     fates: Mutex<Fates>,
-    /// The backend refused our credential the last time it saw it.
+    /// The backend refused our credential when it last saw it.
     refused: AtomicBool,
     /// When the backend could not be reached, unless it answered since.
     unreachable: Mutex<Option<Instant>>,
-    /// Whether that has a time, so that a frame which is heard takes no lock.
+    /// Whether the field above is set, so that an incoming frame takes no lock.
     silent: AtomicBool,
     drift: Mutex<BTreeMap<String, u64>>,
     table: Mutex<TurnTable>,
 }
 
-/// How requests were matched, and what became of parked turns. `/health` shows it as it is.
+/// How requests were matched, and how parked turns ended. `/health` shows it unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Fates {
     /// How requests were matched, see [`super::Matched`].
@@ -65,9 +65,9 @@ pub struct Fates {
     pub forked: u64,
     pub attached: u64,
     pub replayed: u64,
-    /// Parked turns whose time was over.
+    /// Parked turns that expired.
     pub expired: u64,
-    /// Parked turns that had to make room for others.
+    /// Parked turns that were evicted.
     pub evicted: u64,
     /// Parked turns whose conversation continued without their results.
     pub superseded: u64,
@@ -121,8 +121,8 @@ impl Registry {
         }
     }
 
-    /// Notes how a request ended: whether the backend took our credential, and whether anything
-    /// was heard from it at all.
+    /// Notes how a request ended: whether the backend accepted our credential, and whether it
+    /// answered at all.
     pub fn note_backend(&self, outcome: Result<(), &TurnError>) {
         match outcome {
             Ok(()) => {
@@ -137,13 +137,13 @@ impl Registry {
                 *unreachable = Some(Instant::now());
                 self.inner.silent.store(true, Ordering::Release);
             }
-            // A backend that answers with a failure can be reached, and a failure of our own
-            // says nothing about it.
+            // A backend that answers with a failure is reachable, and a failure of our own is not
+            // evidence either way.
             Err(_) => {}
         }
     }
 
-    /// Notes that something was heard from the backend.
+    /// Notes that the backend answered.
     pub fn note_heard(&self) {
         if self.inner.silent.load(Ordering::Acquire) {
             let mut unreachable = self.inner.unreachable.lock();
@@ -152,8 +152,8 @@ impl Registry {
         }
     }
 
-    /// Whether the backend could not be reached when that was last tried, and that is not
-    /// long ago. Later a request has to find out.
+    /// Whether the backend was unreachable at the last attempt, and that was recently. Later, a
+    /// request must find out.
     #[must_use]
     pub fn backend_unreachable(&self) -> bool {
         self.inner.unreachable.lock().is_some_and(|at| at.elapsed() < UNREACHABLE)
@@ -241,7 +241,7 @@ impl RegistryEntry {
         self.registry.inner.table.lock().park(self.session, bytes, conversation, awaiting);
     }
 
-    /// The parked turn holds so much by now.
+    /// Sets the size of the parked turn.
     pub(super) fn reweigh(&self, bytes: usize) {
         self.registry.inner.table.lock().reweigh(self.session, bytes);
     }

@@ -13,7 +13,7 @@ use super::{
 #[derive(Debug)]
 pub(crate) struct Retries {
     budget: Mutex<RetryBudget>,
-    /// How many a request gets whose conversation has used none.
+    /// The number of retries of a request whose conversation has used none.
     most: u32,
     started: Instant,
 }
@@ -31,8 +31,8 @@ pub(crate) struct RetryClaim {
 pub(crate) struct RetryKey(u64);
 
 impl RetryKey {
-    /// The conversation by its name. One that has none is known by what its request says. The
-    /// bytes of the body would not do: Codex writes the fields in another order each time.
+    /// The conversation by its name, or by the content of the request if it has none. The bytes of
+    /// the body would not do: Codex writes the fields in another order each time.
     pub(crate) fn new(outline: &RequestOutline) -> Self {
         let TurnIdentity { scope, setup, .. } = &outline.identity;
         let said = outline.said.chain.fingerprint().0;
@@ -49,7 +49,7 @@ impl Retries {
         Self { budget: Mutex::default(), most, started: Instant::now() }
     }
 
-    /// How many retries a request gets that begins now.
+    /// The number of retries for a request that begins now.
     pub(crate) fn left(&self, claim: RetryClaim) -> u32 {
         let now = millis_since(self.started);
         self.budget.lock().left(claim.key.0, self.most, claim.by_client, now)

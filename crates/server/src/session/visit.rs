@@ -9,7 +9,7 @@ use tokio::{
 use super::{TurnStream, admission::SaidInRequest, leg_index::LegEntry, retries::RetryClaim};
 use crate::limits::Permit;
 
-/// Visits that wait for a turn. It looks at them within moments.
+/// Visits that wait for a turn, which looks at them within moments.
 const MAILBOX_CAP: usize = 4;
 
 #[derive(Debug)]

@@ -24,11 +24,11 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct ConversationWriter {
     store: Store,
-    /// Given back when the turn is over.
+    /// Released when the turn is over.
     claim: Option<ConversationClaim>,
     scope: Scope,
     session: SessionId,
-    /// What the client calls the conversation.
+    /// The client's name for the conversation.
     name: Option<String>,
     setup: [u8; 32],
     opening: Option<Fingerprint>,
@@ -38,14 +38,14 @@ pub(crate) struct ConversationWriter {
     saved_id: Option<String>,
     /// The state that the turn continues from.
     pub(super) base: Option<Bytes>,
-    /// The store failed this turn once; it is not waited for again.
+    /// The store has failed in this turn; the turn does not wait for it again.
     broken: bool,
 }
 
-/// Everything said so far, as the next request will bring it.
+/// The whole conversation so far, as the next request will bring it.
 #[derive(Clone, Debug)]
 pub(crate) struct SaidSoFar {
-    /// What came before, when the client does not send it any more.
+    /// The earlier part, if the client no longer sends it.
     before: Option<Fingerprint>,
     chain: HistoryChain,
 }
@@ -89,8 +89,7 @@ impl ConversationWriter {
         &self.asked_id
     }
 
-    /// What will have been said when this is added to it. Nothing changes until
-    /// [`Self::go_on`].
+    /// The conversation after this is added to it. Nothing changes until [`Self::go_on`].
     pub(super) fn peek(&self, said: SaidInRequest) -> SaidSoFar {
         SaidSoFar::new(said, Some(self.said.fingerprint()))
     }
@@ -104,7 +103,7 @@ impl ConversationWriter {
         self.said.chain.hear(event);
     }
 
-    /// Saves how far the conversation is. A store that fails is reported once and changes
+    /// Saves the present state of the conversation. A store that fails is reported once and changes
     /// nothing for the client.
     pub(super) async fn save<P: Peer>(&mut self, turn: &mut Turn<P>) {
         let id = turn.conversation_id().to_owned();
@@ -139,7 +138,7 @@ impl ConversationWriter {
         let write = async {
             self.store.save(conversation, blobs, clock::unix_seconds()).await?;
             if id != self.asked_id && self.saved_id.as_ref() != Some(&id) {
-                // What is stored under the id that the backend got stuck on is useless.
+                // The state under the id on which the backend got stuck is useless.
                 self.store.forget(self.scope, &self.asked_id).await?;
             }
             Ok::<_, crate::store::StoreError>(())

@@ -1,4 +1,4 @@
-//! Files that are damaged, and what becomes of them.
+//! Damaged files.
 
 use super::*;
 

@@ -70,7 +70,7 @@ pub(crate) struct RunPrompt {
     meta_namespaces: Vec<String>,
     /// Tools are declared in the request context.
     pub(crate) tools_in_context: bool,
-    /// The texts that may tell the model of tools, until that is decided.
+    /// The texts that may describe tools to the model, until that is decided.
     prompt_texts: Vec<String>,
     pub(crate) inline_context: bool,
     pub(crate) state: ConversationStateStructure,
@@ -156,7 +156,7 @@ impl RunPrompt {
         names
     }
 
-    /// Whether the user asks something, rather than that a turn goes on.
+    /// Whether the user asks something, as opposed to a turn that continues.
     pub(crate) fn asks_anew(&self) -> bool {
         self.user_message.is_some() || self.asked_in_roots
     }

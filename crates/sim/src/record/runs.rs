@@ -38,7 +38,7 @@ pub struct RunReport {
     /// `open`, `finished`, `cancelled`, `abandoned`, `silent`, `failed`, `cut` or
     /// `refused` (with a status, before the stream).
     pub ended: &'static str,
-    /// Why the service refused the history, which it does not tell its client.
+    /// Why the service refused the history; its client does not get this.
     pub refused: String,
 }
 

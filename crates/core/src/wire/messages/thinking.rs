@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// What becomes of the model's thoughts in the reply.
+/// How the model's thoughts appear in the reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Thinking {
     /// The client did not ask for them, and may take the first block for the answer.

@@ -1,4 +1,4 @@
-//! The controls that a request sets on its answer, and what becomes of each.
+//! The controls that a request sets on its answer, and how each is applied.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;

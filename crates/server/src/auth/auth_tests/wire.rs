@@ -228,8 +228,8 @@ async fn dead_refresh_token_differs_from_a_service_failure() {
         assert_eq!(error, RefreshError::SignedOut(None));
         assert_eq!(service.paths(), FORMS[..script.len()]);
     }
-    // Four rounds, each through all forms, or of one question where nobody is there; two
-    // where each takes its time.
+    // Four rounds, each through all forms, or with one request if the service is unreachable;
+    // two rounds if each takes long.
     for (fault, asked) in [
         (Says(500, ""), 12),
         (Says(200, "<html>"), 12),

@@ -65,7 +65,7 @@ mod built {
         }
     }
 
-    /// Connects anew each time: the service may have come, gone or been started again.
+    /// Connects each time: the service may have been started, stopped or restarted.
     fn entry(account: &str) -> Result<Entry, KeychainError> {
         let store = Store::new().map_err(|error| match error {
             Error::PlatformFailure(why) => KeychainError::Unavailable(why.to_string()),

@@ -19,7 +19,7 @@ use crate::{
 
 const LONG: Duration = Duration::from_secs(30);
 
-/// A keychain in memory, which fails when told to.
+/// A keychain in memory, which fails on request.
 #[derive(Debug, Default)]
 struct Memory {
     items: Mutex<HashMap<String, SecretString>>,

@@ -1,12 +1,12 @@
 //! The backend `acp`: processes that serve one turn after another.
 //!
-//! Each has a task of its own for as long as it lives. Between turns it lies on a shelf,
-//! from which the next turn takes it: the one that has the turn's conversation open, else
-//! one that has none. One that crashed is simply not there any more.
+//! Each process has a task of its own for as long as it lives. Between turns it waits on a shelf. A
+//! turn prefers the process that has its conversation open, and otherwise takes one that has none.
+//! A process that crashed is no longer on the shelf.
 //!
-//! The server with the tools belongs to a conversation, which was told of it when it was
-//! opened. So the room is kept with an open conversation; a turn that has other tools gets
-//! a new room, and opens the conversation again.
+//! The tools' MCP server belongs to a conversation and is announced when the conversation is
+//! opened. So an open conversation keeps its room. A turn with other tools gets a new room and
+//! opens the conversation again.
 
 use std::{
     path::PathBuf,
@@ -62,23 +62,23 @@ struct ChildPool {
     shelf: Arc<Shelf>,
 }
 
-/// Processes without a turn, the one that has lain longest first.
+/// Idle processes, the one that has been idle longest first.
 #[derive(Debug, Default)]
 struct Shelf {
     idle: Mutex<Vec<IdleChild>>,
     returned: Notify,
-    /// Those that are started to be kept ready, and are not here yet.
+    /// Processes that are being started in advance.
     coming: AtomicUsize,
 }
 
-/// A process that waits for a turn. Dropped, it is ended.
+/// An idle process. Dropping it ends the process.
 #[derive(Debug)]
 struct IdleChild {
     place: PoolPlace,
     job: oneshot::Sender<PoolJob>,
 }
 
-/// What a turn chooses a process by.
+/// What a turn needs of a process.
 #[derive(Clone, Debug)]
 struct PoolPlace {
     workspace: Arc<Workspace>,
@@ -86,18 +86,18 @@ struct PoolPlace {
     open: Option<OpenConversation>,
 }
 
-/// What is open in a process.
+/// What a process has open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct OpenConversation {
     session: String,
     tools: [u8; 32],
 }
 
-/// A turn for a process.
+/// A turn for an idle process.
 #[derive(Debug)]
 struct PoolJob {
     end: ChildEnd,
-    /// None: the one it has is the right one, and its conversation is open.
+    /// `None`: the process has the right room, and the conversation is open.
     room: Option<Option<ToolRoom>>,
     resume: Option<String>,
     tools: [u8; 32],
@@ -144,7 +144,7 @@ impl ChildPool {
         Ok(link)
     }
 
-    /// Starts as many processes as are to be kept ready, where there is room for them.
+    /// Starts processes in advance, as far as there is room for them.
     fn keep_ready(&self) {
         let beside = self.kit.settings.workspace.clone();
         if self.shelf.ready() >= self.kit.settings.warm || self.kit.tasks.is_stopping() {
@@ -172,7 +172,8 @@ impl ChildPool {
         let mut crowded = pin!(self.kit.crowded(Instant::now() + self.kit.queue));
         loop {
             let mut returned = pin!(self.shelf.returned.notified());
-            // Before looking: one that comes back meanwhile is noticed.
+            // Subscribed before the search, so that a process that becomes idle meanwhile is
+            // noticed.
             returned.as_mut().enable();
             if let Some(idle) = self.shelf.take(beside, wanted) {
                 return Ok(FoundPlace::Idle(idle));
@@ -180,8 +181,8 @@ impl ChildPool {
             if let Ok(place) = Arc::clone(&self.kit.places).try_acquire_owned() {
                 return Ok(FoundPlace::Room(place));
             }
-            // One that has another conversation open can begin a new one; one that has
-            // another folder has to make room.
+            // A process with another conversation can begin a new one; a process in another folder
+            // must make room.
             let leaves = match self.shelf.oldest(beside) {
                 Some(idle) if idle.place.beside.as_ref() == beside => {
                     return Ok(FoundPlace::Idle(idle));
@@ -195,7 +196,7 @@ impl ChildPool {
                 }
                 () = returned => {}
                 () = async {
-                    // Its place is free in a moment, unless another one is faster.
+                    // Its slot is free in a moment, unless another turn takes it first.
                     if leaves {
                         sleep(LOOK_AGAIN).await;
                     }
@@ -205,7 +206,7 @@ impl ChildPool {
         }
     }
 
-    /// Gives a turn to a process that waits.
+    /// Gives a turn to an idle process.
     async fn assign(
         &self,
         idle: IdleChild,
@@ -223,7 +224,7 @@ impl ChildPool {
             }
         };
         let (link, end) = link();
-        // If it crashed this very moment, the turn hears that, as of any other crash.
+        // If the process crashed at this moment, the turn gets the error of any other crash.
         let tools = digest(&start.tools);
         if job.send(PoolJob { end, room, resume: start.resume, tools }).is_err() {
             debug!("a process exited before its turn");
@@ -278,7 +279,7 @@ enum FoundPlace {
     Room(OwnedSemaphorePermit),
 }
 
-/// A process on its way to the shelf. Dropped, it is there, or will not come.
+/// A process that is about to be idle. Dropped once it is, or when it fails to start.
 struct Coming(Arc<Shelf>);
 
 impl Coming {
@@ -295,14 +296,14 @@ impl Drop for Coming {
 }
 
 impl Shelf {
-    /// Processes that any turn could have, now or in a moment.
+    /// Processes that any turn can have, now or in a moment.
     fn ready(&self) -> usize {
         let idle = self.idle.lock();
         let free = idle.iter().filter(|idle| idle.place.open.is_none()).count();
         free + self.coming.load(Ordering::Relaxed)
     }
 
-    /// The process that a turn goes on in, or one that has nothing open.
+    /// The process that has the turn's conversation open, or one with no open conversation.
     fn take(
         &self,
         beside: Option<&PathBuf>,
@@ -321,7 +322,7 @@ impl Shelf {
         at.map(|at| idle.remove(at))
     }
 
-    /// The one that has lain longest, of those that fit if there are any.
+    /// The process that has been idle longest, preferably one that fits.
     fn oldest(&self, beside: Option<&PathBuf>) -> Option<IdleChild> {
         let mut idle = self.idle.lock();
         let at = idle.iter().position(|idle| idle.place.beside.as_ref() == beside).unwrap_or(0);
@@ -335,7 +336,7 @@ impl Shelf {
         jobs
     }
 
-    /// Takes it off again. False: a turn was faster.
+    /// Takes the process off the shelf. False: a turn was faster.
     fn withdraw(&self, workspace: &Arc<Workspace>) -> bool {
         let mut idle = self.idle.lock();
         let at = idle.iter().position(|idle| Arc::ptr_eq(&idle.place.workspace, workspace));
@@ -343,7 +344,7 @@ impl Shelf {
     }
 }
 
-/// Looks after one process. The order is that in which they go, if the task is dropped.
+/// Runs one process. If the task is dropped, the fields go in this order.
 struct Worker {
     kit: Arc<Kit>,
     shelf: Arc<Shelf>,
@@ -366,14 +367,14 @@ impl Worker {
             }
         }
         let Self { kit, mut process, place, room, permit, .. } = self;
-        // Whoever waits for a place need not wait for this one's last breath.
+        // A waiting turn need not wait until this process is gone.
         drop((permit, room));
         process.end().await;
         drop(process);
         kit.remove(place.workspace).await;
     }
 
-    /// Waits for a turn. None: nobody will come.
+    /// Waits for a turn. `None`: no turn can come any more.
     async fn idle(&mut self, coming: Option<Coming>) -> Option<PoolJob> {
         let mut jobs = self.shelf.put(self.place.clone());
         drop(coming);
@@ -390,7 +391,7 @@ impl Worker {
         }
     }
 
-    /// Serves one turn. False: the process is of no more use.
+    /// Serves one turn. False: the process cannot be used again.
     async fn turn(&mut self, job: PoolJob) -> bool {
         let PoolJob { mut end, room, resume, tools } = job;
         let open = match room {

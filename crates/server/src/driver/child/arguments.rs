@@ -1,4 +1,4 @@
-//! What the program is started with.
+//! The arguments of the program.
 
 use std::{
     ffi::OsString,
@@ -10,7 +10,7 @@ use ibeam_core::{
     peer::child::ChildStart,
 };
 
-/// What decides about a child besides the request.
+/// What determines the arguments, besides the request.
 #[derive(Clone, Debug)]
 pub(super) struct Terms {
     /// Its own folder.
@@ -20,10 +20,10 @@ pub(super) struct Terms {
     pub(super) own_tools: bool,
 }
 
-/// One run that answers and ends.
+/// The arguments of a run that serves one turn.
 ///
 /// # Errors
-/// A name that would be taken for a flag.
+/// A name that would be read as a flag.
 pub(super) fn run(start: &ChildStart, terms: &Terms) -> Result<Vec<OsString>, TurnError> {
     let mut args = Args::default();
     args.add(["--print", "--output-format", "stream-json", "--stream-partial-output", "--trust"]);
@@ -42,13 +42,13 @@ pub(super) fn run(start: &ChildStart, terms: &Terms) -> Result<Vec<OsString>, Tu
     if terms.own_tools {
         args.add(["--force", "--sandbox", "enabled"]);
     } else if !hosted {
-        // It has nothing to do but to answer.
+        // Without tools it only answers.
         args.add(["--mode", "ask"]);
     }
     Ok(args.0)
 }
 
-/// A process for many turns. Models, conversations and servers are told to it later.
+/// The arguments of a process for many turns. It gets models, conversations and servers later.
 pub(super) fn acp(terms: &Terms) -> Vec<OsString> {
     let mut args = Args::default();
     args.add(["--trust", "--approve-mcps"]);
@@ -80,7 +80,7 @@ impl Args {
     }
 }
 
-/// A client chooses these. None of them may be a flag.
+/// These are chosen by clients. None of them can be a flag.
 fn named<'a>(what: &str, name: &'a str) -> Result<&'a str, TurnError> {
     if name.starts_with('-') {
         let text = format!("There is no {what} with the name `{name}`.");

@@ -1,4 +1,4 @@
-//! Runs the program for what it prints: its version, who is signed in, its models.
+//! Runs the program and reads its output: its version, its sign-in, its models.
 
 use std::{ffi::OsString, fs::DirBuilder, io, path::Path, time::Duration};
 
@@ -15,17 +15,16 @@ use super::{
 };
 use crate::tasks::Tasks;
 
-/// How the folder of a program that is asked begins. What is left of one is swept with those of
-/// children.
+/// The prefix of folders for such runs. Leftovers are removed with the folders of children.
 const FOLDER: &str = "new-ask-";
 
-/// Nothing that is asked for is longer.
+/// Every answer that is needed is shorter.
 const LONGEST: u64 = 1 << 20;
 
-/// What a program said before it ended.
+/// What a program printed before it ended.
 #[derive(Debug)]
 pub(super) struct Captured {
-    /// None: a signal ended it.
+    /// `None`: it was ended by a signal.
     pub(super) code: Option<i32>,
     pub(super) stdout: String,
     pub(super) stderr: String,
@@ -35,13 +34,13 @@ pub(super) struct Captured {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asking<'a> {
     pub(super) program: &'a Program,
-    /// Where folders for children are. None: where temporary files are.
+    /// The folder for the folders of children. `None`: the system's folder for temporary files.
     pub(super) folders: Option<&'a Path>,
     pub(super) tasks: &'a Tasks,
 }
 
 impl<'a> Asking<'a> {
-    /// It may be any program, so it gets nothing that only Cursor's may see.
+    /// It may be any program, so it gets nothing that is only for Cursor's.
     pub(super) fn probing(self) -> (Self, Sight) {
         (self, Sight::Bare)
     }
@@ -51,8 +50,8 @@ impl<'a> Asking<'a> {
         (self, Sight::Full)
     }
 
-    /// An empty folder for the owner alone: some programs read settings where they work, and
-    /// in a folder for all users those are other users' settings.
+    /// An empty private folder. Some programs read settings from their working folder, and in a
+    /// shared folder these could be another user's.
     fn folder(self) -> io::Result<tempfile::TempDir> {
         let mut builder = tempfile::Builder::new();
         builder.prefix(FOLDER);
@@ -68,7 +67,7 @@ impl<'a> Asking<'a> {
     }
 }
 
-/// Runs it to its end, in a folder of its own.
+/// Runs the program to its end, in a folder of its own.
 ///
 /// # Errors
 /// It cannot be started, or takes too long.
@@ -87,7 +86,7 @@ pub(super) async fn capture(
     drop(pipes.stdin.take());
     let ended = async {
         let code = child.wait().await.ok().and_then(|status| status.code());
-        // Something that it left running may hold its streams open.
+        // A process that it left running may hold its streams open.
         child.clear().await;
         code
     };
@@ -114,7 +113,7 @@ pub(super) async fn capture(
 async fn whole(pipe: Option<impl AsyncRead + Unpin>) -> String {
     let mut all = Vec::new();
     if let Some(pipe) = pipe {
-        // What was read before it broke is as good as any.
+        // What was read before the error is still useful.
         let _ = pipe.take(LONGEST).read_to_end(&mut all).await;
     }
     String::from_utf8_lossy(&all).into_owned()

@@ -70,7 +70,7 @@ async fn start_process(kit: &Arc<Kit>, start: ChildStart) -> Result<ChildLink, T
     Ok(link)
 }
 
-/// In the order in which they go, if the task is dropped.
+/// If the task is dropped, the fields go in this order.
 struct ChildRun {
     kit: Arc<Kit>,
     process: Process,
@@ -89,7 +89,7 @@ impl ChildRun {
             session: None,
         };
         self.end.tell(FromChild::Ready(ready)).await;
-        // Nobody looks for a process that ends with its turn.
+        // The process ends with its turn, so it needs no name to be found by.
         let mut session = Session::default();
         let over = self.process.serve(&mut self.end, &mut self.room, &mut session).await;
         if matches!(over, Over::Released | Over::Exited(Exit { code: Some(0), .. })) {

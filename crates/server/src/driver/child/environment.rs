@@ -1,17 +1,17 @@
-//! What a child gets to see of our environment: what it needs to run, to reach Cursor and
-//! to find its own sign-in. Everything else stays here, above all what is secret.
+//! The environment of a child: what it needs to run, to reach Cursor and to find its own sign-in.
+//! Everything else is removed, secrets first of all.
 
 use std::ffi::{OsStr, OsString};
 
 use super::find::Program;
 
-/// Marks a child and all that it starts. They inherit it, even where they leave its group.
+/// Marks a child and all that it starts. They inherit it, even if they leave its group.
 pub(super) const MARK: &str = "IBEAM_RUN";
 
-/// How the stand-in is told what to do.
+/// The variable that controls the simulated program.
 const SIMULATION: &str = "IBEAM_FAKE_AGENT";
 
-/// Where it keeps its things.
+/// Where the program keeps its files.
 const SIMULATED_HOME: &str = "IBEAM_FAKE_AGENT_HOME";
 
 const PLAIN: &[&str] = &[
@@ -45,20 +45,20 @@ const PROXIES: &[&str] = &["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"]
 
 const FAMILIES: &[&str] = &["LC_", "XDG_", "CURSOR_"];
 
-/// What a program may see of the user's things.
+/// How much a program may see of the user's environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sight {
-    /// It is Cursor's: its settings and its sign-in.
+    /// It is Cursor's: it gets settings and sign-in.
     Full,
-    /// It may be any program: nothing of Cursor's.
+    /// It may be any program: it gets nothing of Cursor's.
     Bare,
 }
 
-/// Settings of ibeam that only look like the CLI's own.
+/// Settings of ibeam whose names look like the CLI's.
 const OURS: &[&str] =
     &["CURSOR_ACCESS_TOKEN", "CURSOR_API_URL", "CURSOR_AGENT_BIN", "CURSOR_AGENT_EXECUTABLE"];
 
-/// The environment of a child, from ours. A stand-in is told what to do in it.
+/// The environment of a child, made from ours. A simulated program is controlled by it.
 pub(super) fn cleaned(
     ours: impl Iterator<Item = (OsString, OsString)>,
     program: &Program,
@@ -79,14 +79,14 @@ pub(super) fn cleaned(
     if !words.is_empty() {
         kept.push((SIMULATION.into(), words.join(OsStr::new(","))));
     }
-    // What it prints is read by a program.
+    // Its output is read by a program.
     kept.push(("NO_COLOR".into(), "1".into()));
     kept
 }
 
 fn is_needed(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
-    // Windows does not care how they are spelled; proxies are spelled both ways elsewhere.
+    // Case does not matter on Windows, and proxy variables are written both ways elsewhere.
     let upper = name.to_ascii_uppercase();
     let is = |known: &&str| **known == *if cfg!(windows) { upper.as_str() } else { name };
     if PROXIES.contains(&upper.as_str()) {

@@ -19,15 +19,15 @@ use super::{
 };
 use crate::{config::Simulator, tasks::Tasks};
 
-/// For a program to say its version. A cold start reads many files.
+/// The time limit for printing a version. A cold start reads many files.
 const VERSION_TIME: Duration = Duration::from_secs(10);
 
-/// What is run: a program, and the arguments that go before all others.
+/// The program to run, and the arguments that come before all others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     pub path: PathBuf,
     pub leading: Vec<OsString>,
-    /// What a stand-in is told, before the words of the environment.
+    /// Instructions for the simulated program, before those of the environment.
     pub words: Vec<OsString>,
 }
 
@@ -37,13 +37,13 @@ impl Program {
         Self { path: path.into(), leading: Vec::new(), words: Vec::new() }
     }
 
-    /// The stand-in that is part of this program. It plays the scenario, if there is one.
+    /// The simulator that is part of this program. It plays the scenario, if there is one.
     #[must_use]
     pub fn simulated(scenario: Option<&Path>, simulator: &Simulator) -> Self {
         let path = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("ibeam"));
         let mut words = Vec::new();
         if let Some(file) = scenario {
-            // It works in another folder.
+            // An absolute path, because it works in another folder.
             let file = std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf());
             let mut word = OsString::from("scenario=");
             word.push(file);
@@ -54,19 +54,20 @@ impl Program {
         Self { path, leading: vec![OsString::from("fake-cursor-agent")], words }
     }
 
-    /// It stands in for the real one.
+    /// Whether this is the simulator.
     pub(super) fn is_simulated(&self) -> bool {
         !self.leading.is_empty()
     }
 }
 
-/// Looks once, and remembers what it found. What was not there may be installed meanwhile.
+/// Searches once and remembers the result. A program that was missing is searched again: it may
+/// have been installed meanwhile.
 #[derive(Debug)]
 pub(super) struct Finder {
-    /// The setting, or the stand-in.
+    /// The setting, or the simulator.
     named: Option<Program>,
     found: OnceCell<Program>,
-    /// Where folders for children are.
+    /// The folder for the folders of children.
     folders: Option<PathBuf>,
     tasks: Tasks,
 }
@@ -77,7 +78,7 @@ impl Finder {
     }
 
     /// # Errors
-    /// It is nowhere. Says what helps.
+    /// It was not found; the error suggests a fix.
     pub(super) async fn find(&self) -> Result<&Program, TurnError> {
         self.found.get_or_try_init(|| self.search()).await
     }
@@ -87,7 +88,7 @@ impl Finder {
             if !is_program(&named.path) {
                 return Err(wrong(&named.path, "which is not an executable program"));
             }
-            // The stand-in needs no proof.
+            // The simulator needs no check.
             if named.is_simulated() {
                 return Ok(named.clone());
             }
@@ -111,7 +112,7 @@ impl Finder {
             if !is_program(&program.path) {
                 continue;
             }
-            // Before it is started for anything, also for its version.
+            // Checked before the first start, even for the version.
             if let Err(why) = check_program(&program.path) {
                 warn!(path = %program.path.display(), "refusing to start a program: {why}");
                 others.push((program.path, why));
@@ -131,16 +132,16 @@ impl Finder {
         Err(missing(&others))
     }
 
-    /// Whether it says a version as Cursor's program does.
+    /// Whether it prints a version as Cursor's program does.
     async fn is_cursors(&self, program: &Program) -> Result<bool, TurnError> {
         let asking = Asking { program, folders: self.folders.as_deref(), tasks: &self.tasks };
-        // It is not known yet whose program it is.
+        // At this point it may be any program of that name.
         let said = capture(asking.probing(), &["--version"], VERSION_TIME).await?;
         Ok(said.code == Some(0) && listing::version(&said.stdout).is_some())
     }
 }
 
-/// What would be tried first, without running anything.
+/// The first candidate. Nothing is run.
 #[must_use]
 pub fn likely(named: Option<&Path>) -> Option<PathBuf> {
     let usable = |path: &PathBuf| is_program(path) && check_program(path).is_ok();
@@ -152,7 +153,7 @@ pub fn likely(named: Option<&Path>) -> Option<PathBuf> {
     candidates(&path, home.as_deref()).into_iter().find(usable)
 }
 
-/// Where it may be, the likeliest first. The name `agent` is used by others, too.
+/// Candidates, the likeliest first. Other programs are also called `agent`.
 fn candidates(path: &OsStr, home: Option<&Path>) -> Vec<PathBuf> {
     let names: &[&str] = match cfg!(windows) {
         true => &["cursor-agent.cmd", "cursor-agent.exe", "agent.cmd", "agent.exe"],
@@ -190,7 +191,7 @@ fn is_program(path: &Path) -> bool {
     meta.is_file()
 }
 
-/// `others` have its name, and are not used for some reason.
+/// `others`: programs of the same name that cannot be used.
 fn missing(others: &[(PathBuf, String)]) -> TurnError {
     let install = match cfg!(windows) {
         true => "irm 'https://cursor.com/install?win32=true' | iex",

@@ -60,7 +60,7 @@ async fn configured_program_must_be_cursor_agent() {
     }
 }
 
-/// Says a version, and notes that it was started, and where.
+/// Prints a version, and records that it was started, and where.
 fn noting(path: &Path) {
     program(path, "2026.01.28-fd13201");
     let text = "#!/bin/sh\nstat -c %a . > \"$0.mode\"; pwd > \"$0.folder\"\n\

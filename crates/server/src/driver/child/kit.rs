@@ -1,5 +1,4 @@
-//! What every child needs: the program, a place among those that run, a folder, and a room
-//! for its tools.
+//! What every child needs: the program, a process slot, a folder, and a room for its tools.
 
 use std::{
     io,
@@ -37,16 +36,16 @@ use crate::{
     tasks::Tasks,
 };
 
-/// For a child whose turn was sent away to be gone.
+/// How long an evicted turn may take to release its slot.
 const LEAVING: Duration = Duration::from_secs(3);
-/// Until somebody is looked for again who could be sent away.
+/// The pause before another turn is evicted.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
 pub(super) struct Kit {
     pub(super) settings: CursorAgent,
     pub(super) workspaces: Arc<Workspaces>,
-    /// One for each process that may run.
+    /// One permit for each process.
     pub(super) places: Arc<Semaphore>,
     pub(super) queue: Duration,
     pub(super) tasks: Tasks,
@@ -54,7 +53,7 @@ pub(super) struct Kit {
     folders: Option<PathBuf>,
     host: ToolHost,
     make_room: OnceLock<MakeRoom>,
-    /// Somebody was told that the program does not look at its tools.
+    /// The warning that the program ignores its tools has been given.
     pub(super) warned: AtomicBool,
 }
 
@@ -76,7 +75,7 @@ impl Kit {
         }
     }
 
-    /// Processes that run, with a turn or without.
+    /// Running processes, with or without a turn.
     pub(super) fn running(&self) -> usize {
         self.settings.children.max(1).saturating_sub(self.places.available_permits())
     }
@@ -92,7 +91,7 @@ impl Kit {
         capture(asking.known(), args, limit).await
     }
 
-    /// A place for a process, waiting for one if need be.
+    /// A process slot; waits for one if need be.
     pub(super) async fn place(&self) -> Result<OwnedSemaphorePermit, TurnError> {
         tokio::select! {
             biased;
@@ -102,13 +101,12 @@ impl Kit {
     }
 
     pub(super) fn on_crowded(&self, make_room: MakeRoom) {
-        // One program has one registry.
+        // The program has one registry.
         let _ = self.make_room.set(make_room);
     }
 
-    /// For who waits for a place: sends turns away that only wait for their tools, one by
-    /// one. They lose nothing but time, and may never be asked for again. Returns when the
-    /// waiting has to end.
+    /// Makes room for a waiting turn: evicts turns that wait for their tools, one by one. They lose
+    /// only time, and may never be resumed. Returns when the wait must end.
     pub(super) async fn crowded(&self, until: Instant) {
         info!(
             children = self.settings.children,
@@ -139,24 +137,24 @@ impl Kit {
         room.map(Some).map_err(|error| failed("Cannot host the tools for it", &error))
     }
 
-    /// Says so if a turn is over and its child never looked at the tools it was offered.
+    /// Warns if a turn is over and its child never looked at the tools it was offered.
     pub(super) fn look_back(&self, room: Option<&ToolRoom>) {
         let Some(room) = room.filter(|room| !room.seen()) else { return };
         let crowded = room.was_crowded();
-        // What a build of the program does is said once, what others do whenever it mattered.
+        // A property of the program is reported once; other causes are reported each time.
         if crowded || !self.warned.swap(true, Ordering::Relaxed) {
             warn!("{}", unseen(crowded));
         }
     }
 
-    /// A new folder: the one of that conversation, if it is free.
+    /// A new folder: that of the conversation, if it is free.
     pub(super) async fn workspace(&self, of: Option<&str>) -> Result<Workspace, TurnError> {
         let (workspaces, of) = (Arc::clone(&self.workspaces), of.map(str::to_owned));
         let made = self.tasks.spawn_blocking(move || workspaces.open(of.as_deref())).await;
         flat(made).map_err(|error| failed("Cannot create its working folder", &error))
     }
 
-    /// Tells the child in that folder about its tools.
+    /// Writes the settings of the tools into the child's folder.
     pub(super) async fn furnish(
         &self,
         workspace: &Arc<Workspace>,
@@ -173,13 +171,13 @@ impl Kit {
         let _ = self.tasks.spawn_blocking(move || drop(workspace)).await;
     }
 
-    /// Clears up after programs that were killed.
+    /// Removes what killed programs left behind.
     pub(super) fn sweep(&self) {
         let workspaces = Arc::clone(&self.workspaces);
         self.tasks.spawn_blocking(move || workspaces.sweep());
     }
 
-    /// The user's folder that a turn is about.
+    /// The user's folder that the turn works on.
     pub(super) fn beside(&self, start: &ChildStart) -> Option<PathBuf> {
         let asked = start.workspace.as_ref().map(PathBuf::from);
         asked.or_else(|| self.settings.workspace.clone())
@@ -191,7 +189,7 @@ impl Kit {
     }
 }
 
-/// Why a child may not have looked at its tools: those whose doing it may be come first.
+/// Possible reasons why a child did not look at its tools, the fixable ones first.
 const fn unseen(crowded: bool) -> &'static str {
     if crowded {
         "other programs on this machine took the connections to the hosted tools, so that of \
@@ -203,7 +201,7 @@ const fn unseen(crowded: bool) -> &'static str {
     }
 }
 
-/// Tells one set of tools from another.
+/// Identifies a set of tools.
 pub(super) fn digest(tools: &[Tool]) -> [u8; 32] {
     let mut hash = Sha256::new();
     for tool in tools {
@@ -235,7 +233,7 @@ mod tests {
         let cause = "other programs on this machine took the connections to the hosted tools";
         assert!(crowded.starts_with(cause), "{crowded}");
         assert!(crowded.ends_with("it answered without the tools of the client"), "{crowded}");
-        // Another build would not help there.
+        // Another build would not help here.
         assert!(!crowded.contains("update") && !crowded.contains("build"), "{crowded}");
         let cause = "`cursor-agent` answered without listing the tools of the client";
         assert!(ignored.starts_with(cause), "{ignored}");

@@ -1,9 +1,9 @@
 //! Turns that run in a child process: Cursor's CLI.
 //!
-//! A turn gets a [`Link`] to a task that looks after one process: it carries what the two
-//! say to each other ([`process`]), and ends the process with everything it started when
-//! the turn wants no more of it. Over stream-json each turn has a process of its own
-//! ([`cli`]); over ACP a process serves one turn after another ([`acp`]).
+//! A turn gets a [`Link`] to a task that runs one process. The task carries messages both ways
+//! ([`process`]) and ends the process, with everything that it started, when the turn no longer
+//! needs it. Over stream-json each turn has a process of its own ([`cli`]); over ACP a process
+//! serves one turn after another ([`acp`]).
 //!
 //! *Invariant:* a process, its folder and its room never outlive the task. Dropping any of them
 //! ends it.
@@ -55,13 +55,13 @@ use crate::{
     tasks::Tasks,
 };
 
-/// Messages on their way to or from a child. Few: a child that is not read stops writing.
+/// Messages to or from a child. Few, so that a child that is not read stops writing.
 const MESSAGES: usize = 16;
 
-/// For the list of models. The program asks Cursor for it.
+/// The time limit for the list of models, which the program gets from Cursor.
 const MODELS_TIME: Duration = Duration::from_secs(20);
 
-/// A protocol that the CLI is spoken to in, and how its processes are used.
+/// A protocol of the CLI, and how its processes are used.
 pub(super) trait ChildProtocol: fmt::Debug + Send + Sync + 'static {
     fn kind(&self) -> BackendKind;
 
@@ -71,13 +71,13 @@ pub(super) trait ChildProtocol: fmt::Debug + Send + Sync + 'static {
     /// Gives the turn a process.
     ///
     /// # Errors
-    /// None can be started, or too many run already.
+    /// No process can be started, or too many are running.
     fn open(&self, start: ChildStart) -> BoxFuture<'_, Result<ChildLink, TurnError>>;
 
-    /// Starts processes ahead of need.
+    /// Starts processes in advance.
     fn warm_up(&self) {}
 
-    /// Processes that wait for a turn.
+    /// Idle processes.
     #[cfg(test)]
     fn idle(&self) -> usize {
         0
@@ -91,16 +91,16 @@ pub struct ChildConfig {
     pub agent: CursorAgent,
     /// How long a turn waits for a process.
     pub queue: Duration,
-    /// In place of the one that would be looked for.
+    /// The configured program; without one it is searched.
     pub program: Option<Program>,
-    /// Where the children's folders are.
+    /// The folder for the folders of children.
     pub folders: Option<PathBuf>,
-    /// So much text of one result is sent.
+    /// The limit for the text of one result.
     pub result_bytes: usize,
 }
 
 impl ChildConfig {
-    /// How Cursor's CLI, or its stand-in, is run.
+    /// How Cursor's CLI, or its simulator, is run.
     fn of(config: &Config, simulated: bool) -> Self {
         Self {
             agent: config.cursor_agent.clone(),
@@ -126,7 +126,7 @@ pub struct CursorCli {
 }
 
 impl CursorCli {
-    /// The CLI of these settings, or its stand-in.
+    /// The CLI of these settings, or its simulator.
     #[must_use]
     pub fn of(config: &Config, simulated: bool, tasks: &Tasks) -> Self {
         Self::new(ChildConfig::of(config, simulated), tasks)
@@ -141,7 +141,7 @@ impl CursorCli {
     /// The program that is run.
     ///
     /// # Errors
-    /// It is nowhere. Says what helps.
+    /// It was not found; the error suggests a fix.
     pub async fn program(&self) -> Result<Program, TurnError> {
         self.kit.program().await.cloned()
     }
@@ -149,7 +149,7 @@ impl CursorCli {
     /// The account that it is signed in to.
     ///
     /// # Errors
-    /// It is not signed in, or does not say.
+    /// It is not signed in, or does not report it.
     pub async fn account(&self) -> Result<String, TurnError> {
         self.gate.account().await
     }
@@ -265,12 +265,12 @@ pub(crate) struct ChildEnd {
     /// Closed once the turn has dropped its half.
     pub(crate) told: mpsc::Receiver<ToChild>,
     pub(crate) heard: mpsc::Sender<FromChild>,
-    /// The turn wants no more of the child.
+    /// The turn no longer needs the child.
     pub(crate) kill: CancellationToken,
 }
 
 impl ChildEnd {
-    /// Tells the turn something, unless it is gone.
+    /// Sends the turn a message, unless it is gone.
     async fn tell(&self, message: FromChild) {
         tokio::select! {
             _ = self.heard.send(message) => {}

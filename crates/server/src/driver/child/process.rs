@@ -1,4 +1,4 @@
-//! Carries what a turn and its child say to each other, for one turn.
+//! Carries messages between a turn and its child, for one turn.
 
 use std::{future::pending, time::Duration};
 
@@ -22,15 +22,16 @@ use crate::{
     tasks::Tasks,
 };
 
-/// One piece of output. A child that is not read stops once its pipe is full.
+/// One piece of output. A child that is not read stops when its pipe is full.
 const PIECE: usize = 16 * 1024;
-/// Pieces of input that wait for the child to take them.
+/// Pieces of input that the child has not read yet.
 const INPUTS: usize = 4;
-/// What a dead child wrote is all there; only somebody who shares its pipe could add to it.
+/// How long to read from a dead child. All its output is there; only a process that shares its pipe
+/// could add to it.
 const LEFTOVERS: Duration = Duration::from_millis(500);
-/// For a child to end after it has closed its output.
+/// How long a child may take to end after it closed its output.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// For a child that stays to take the last input of a turn.
+/// How long a child that stays may take to read the last input of a turn.
 const LAST_INPUT: Duration = Duration::from_millis(250);
 
 /// A child and its streams.
@@ -42,14 +43,14 @@ pub(super) struct Process {
     errors: Option<Tail>,
 }
 
-/// How a turn is over for its child.
+/// How a turn ended for its child.
 #[derive(Debug)]
 pub(super) enum Over {
-    /// The child ended, with all that it started.
+    /// The child has ended, with all that it started.
     Exited(Exit),
-    /// The turn wants no more of it.
+    /// The turn no longer needs it.
     Left,
-    /// The turn left it in order.
+    /// The turn released it in an orderly way.
     Released,
 }
 
@@ -60,14 +61,14 @@ impl Process {
         Self { child, stdin, stdout, errors: stderr.map(|pipe| Tail::of(pipe, tasks)) }
     }
 
-    /// Carries everything there and back until one of the two is done.
+    /// Carries messages both ways until one side is done.
     pub(super) async fn serve(
         &mut self,
         end: &mut ChildEnd,
         room: &mut Option<ToolRoom>,
         session: &mut Session,
     ) -> Over {
-        // The rest of a line that the turn before saw the beginning of.
+        // The rest of a line whose beginning the turn before has read.
         self.stdout.skip = self.stdout.mid_line;
         let ChildEnd { told, heard, kill } = end;
         let stop = {
@@ -81,14 +82,14 @@ impl Process {
                 () = self.stdout.listen(heard, session, None) => ProcessStop::Mute,
                 _ = self.child.wait() => ProcessStop::Dead,
                 () = async { writing.as_mut().await; pending().await } => ProcessStop::Left,
-                // The turn's last words may still be on their way to a child that stays.
+                // The turn's last messages may still be on their way to a child that stays.
                 () = async { heard.closed().await; sleep(LAST_INPUT).await } => ProcessStop::Left,
             };
             match stop {
                 ProcessStop::Released if timeout(LAST_INPUT, writing).await.is_ok() => {
                     ProcessStop::Released
                 }
-                // Half a message is in its pipe. Nobody could speak to it any more.
+                // Half a message is in its pipe, so it can no longer be used.
                 ProcessStop::Released => ProcessStop::Left,
                 stop => stop,
             }
@@ -104,7 +105,7 @@ impl Process {
             ProcessStop::Left => return Over::Left,
             ProcessStop::Mute => {}
             ProcessStop::Dead => {
-                // Before the rest is read: others may hold the pipe open.
+                // Before the rest is read: other processes may hold the pipe open.
                 self.child.clear().await;
                 tokio::select! {
                     () = self.stdout.listen(heard, session, Some(LEFTOVERS)) => {}
@@ -115,8 +116,8 @@ impl Process {
         Over::Exited(self.exit().await)
     }
 
-    /// Keeps a child that has no turn from being stuck with what it says. Returns once it
-    /// has ended.
+    /// Reads the output of a child without a turn, so that it does not block. Returns when it has
+    /// ended.
     pub(super) async fn rest(&mut self) {
         tokio::select! {
             () = self.stdout.discard() => {}
@@ -124,8 +125,7 @@ impl Process {
         }
     }
 
-    /// Lets a child end by itself that has said everything: it may still have to put its
-    /// conversation away.
+    /// Waits for a child that has finished its output: it may still have to save its conversation.
     pub(super) async fn see_off(&mut self) {
         self.stdin = None;
         let Self { child, stdout, .. } = self;
@@ -141,9 +141,9 @@ impl Process {
         }
     }
 
-    /// Ends it, whatever it does.
+    /// Ends the child in any case.
     pub(super) async fn end(&mut self) {
-        // Some end by themselves when nothing can come any more.
+        // Some end by themselves when their input is closed.
         self.stdin = None;
         self.child.end().await;
     }
@@ -168,18 +168,18 @@ impl Process {
 enum ProcessStop {
     Left,
     Released,
-    /// It closed its output.
+    /// The child closed its output.
     Mute,
     Dead,
 }
 
-/// What the child is to be given.
+/// Input for the child.
 enum ChildInput {
     Bytes(Bytes),
     End,
 }
 
-/// Does what the turn says, and tells it what is called.
+/// Carries out the turn's commands, and sends it the calls of its tools.
 async fn talk(
     told: &mut mpsc::Receiver<ToChild>,
     room: &mut Option<ToolRoom>,
@@ -202,7 +202,7 @@ async fn talk(
                     Some(ToChild::Input(bytes)) => ChildInput::Bytes(bytes),
                     Some(ToChild::CloseInput) => ChildInput::End,
                 };
-                // Who takes them lives as long as this.
+                // The receiver lives as long as this task.
                 let _ = input.send(next).await;
             }
             called = called(room, heard) => {
@@ -216,7 +216,7 @@ async fn talk(
     }
 }
 
-/// The next call, and a place for it among what the turn hears. Safe to drop half-way.
+/// The next call, with a permit to send it to the turn. Safe to drop half-way.
 async fn called<'a>(
     room: &mut Option<ToolRoom>,
     heard: &'a mpsc::Sender<FromChild>,
@@ -229,7 +229,7 @@ async fn called<'a>(
     }
 }
 
-/// Gives the child what it is told, at its pace.
+/// Writes the input, as fast as the child reads it.
 async fn write(mut inputs: mpsc::Receiver<ChildInput>, stdin: &mut Option<ChildStdin>) {
     while let Some(input) = inputs.recv().await {
         let Some(pipe) = stdin else { continue };
@@ -250,15 +250,15 @@ async fn write(mut inputs: mpsc::Receiver<ChildInput>, stdin: &mut Option<ChildS
 #[derive(Debug)]
 struct ChildOutput {
     pipe: Option<ChildStdout>,
-    /// What was read last was no end of a line.
+    /// The last byte that was read is not the end of a line.
     mid_line: bool,
-    /// Nobody wants what comes before the next line.
+    /// The output is discarded up to the next line.
     skip: bool,
 }
 
 impl ChildOutput {
-    /// Passes it on, up to its end. Nothing is read before the turn has room for it. With
-    /// `patience`, a silence is taken for the end.
+    /// Passes the output on, up to its end. Reads only when the turn has room for more. With
+    /// `patience`, silence counts as the end.
     async fn listen(
         &mut self,
         heard: &mpsc::Sender<FromChild>,
@@ -266,7 +266,7 @@ impl ChildOutput {
         patience: Option<Duration>,
     ) {
         loop {
-            // The turn is gone, which others notice.
+            // The turn is gone, which other code handles.
             let Ok(place) = heard.reserve().await else { return pending().await };
             let piece = match patience {
                 Some(patience) => timeout(patience, self.read()).await.ok().flatten(),
@@ -284,7 +284,7 @@ impl ChildOutput {
         while self.read().await.is_some() {}
     }
 
-    /// None: that was all. Safe to drop half-way.
+    /// `None`: the end of the output. Safe to drop half-way.
     async fn read(&mut self) -> Option<Bytes> {
         let mut buffer = BytesMut::with_capacity(PIECE);
         let read = self.pipe.as_mut()?.read_buf(&mut buffer).await;

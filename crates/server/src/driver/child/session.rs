@@ -1,22 +1,22 @@
-//! Which conversation is open in a child, told from the first lines that name one. The
-//! turn reads them, too, and better; this is only to find the child again.
+//! Finds out which conversation a child has open, from the first line that names one. The turn
+//! parses the output too; this serves only to find the child again.
 
 use bytes::Bytes;
 use ibeam_core::codec::ndjson;
 use serde_json::Value;
 
-/// A longer line is about something else.
+/// Longer lines do not name a conversation.
 const LONGEST: usize = 64 * 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct Session {
     name: Option<String>,
-    /// The line so far. None: it is too long.
+    /// The line so far. `None`: it is too long.
     line: Option<Vec<u8>>,
 }
 
 impl Session {
-    /// Goes on with this one, or begins one that has no name yet.
+    /// Starts with this name, or without one.
     pub(super) fn of(name: Option<String>) -> Self {
         Self { name, line: Some(Vec::new()) }
     }
@@ -25,7 +25,7 @@ impl Session {
         self.name.as_deref()
     }
 
-    /// Takes some output. Cheap once the name is known.
+    /// Reads some output. Cheap once the name is known.
     pub(super) fn hear(&mut self, bytes: &[u8]) {
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             if self.name.is_some() {
@@ -46,8 +46,8 @@ impl Session {
     }
 }
 
-/// `session_id` of stream-json; `sessionId` in what ACP answers to `session/new`. What it
-/// reports may still be about the conversation before.
+/// `session_id` of stream-json, or `sessionId` in ACP's answer to `session/new`. Its notifications
+/// may still be about the conversation before.
 fn named(line: &[u8]) -> Option<String> {
     let line = ndjson::uncoloured(Bytes::copy_from_slice(line));
     let line: Value = serde_json::from_slice(&line).ok()?;

@@ -1,4 +1,4 @@
-//! Starts a child, and ends it with all that it started.
+//! Starts a child, and ends it with everything that it started.
 
 use std::{
     ffi::OsString,
@@ -23,19 +23,19 @@ use super::{
 };
 use crate::{random, tasks::Tasks};
 
-/// To put its things in order, once it was asked to end.
+/// How long a child may take to end after the request to end.
 const GRACE: Duration = Duration::from_secs(2);
-/// For the system to tell that what was killed is dead.
+/// How long the system may take to report that a killed process is dead.
 const DEATH: Duration = Duration::from_millis(500);
 
-/// A process that runs, the head of its own group. Dropped, it is killed, and all that it
-/// started.
+/// A running process, the leader of its own group. Dropping it kills the process and everything
+/// that it started.
 #[derive(Debug)]
 pub(super) struct Child {
     process: Box<dyn ChildWrapper>,
     leader: Option<u32>,
     mark: String,
-    /// Nothing is left of it.
+    /// The process has ended, and everything that it started.
     over: bool,
     tasks: Tasks,
 }
@@ -53,16 +53,16 @@ pub(super) struct Pipes {
 pub(super) struct Spawn<'a> {
     pub(super) program: &'a Program,
     pub(super) folder: &'a Path,
-    /// Begins the mark that all it starts will have.
+    /// The prefix of the mark that all its processes will have.
     pub(super) name: &'a str,
     pub(super) sight: Sight,
 }
 
-/// Starts a program, after checking once more that no other user may have replaced it: it was
-/// found long ago, and modes change.
+/// Starts a program, after checking once more that no other user can replace it: it was found long
+/// ago, and modes change.
 ///
 /// # Errors
-/// It is not started. Says why.
+/// It was not started; the error has the reason.
 pub(super) fn spawn(
     start: Spawn<'_>,
     args: &[OsString],
@@ -97,13 +97,13 @@ pub(super) fn spawn(
 }
 
 impl Child {
-    /// Waits until it has ended by itself, whoever else of its group runs on: where we are
-    /// the first process of a container, those are our children, too. Safe to drop half-way.
+    /// Waits until the process has ended, even if others of its group still run: in a container
+    /// where we are the first process, those are our children, too. Safe to drop half-way.
     pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
         self.process.inner_mut().wait().await
     }
 
-    /// It has ended by itself; what it left running ends, too.
+    /// The process has ended by itself; what it left running is ended.
     pub(super) async fn clear(&mut self) {
         if self.over {
             return;
@@ -113,14 +113,14 @@ impl Child {
         self.over = true;
     }
 
-    /// Asks it to end, and makes it end if it does not. None: a signal did it.
+    /// Asks it to end, and kills it if it does not. `None`: it was ended by a signal.
     pub(super) async fn end(&mut self) -> Option<i32> {
         self.signal(Signal::Ask);
         let ended = match timeout(GRACE, self.wait()).await {
             Ok(ended) => ended.ok(),
             Err(_elapsed) => {
                 self.signal(Signal::Kill);
-                // Without groups there is this one at least.
+                // Without groups there is at least this process.
                 let _ = self.process.start_kill();
                 timeout(DEATH, self.wait()).await.ok().and_then(Result::ok)
             }
@@ -137,7 +137,7 @@ impl Child {
 
     async fn end_strays(&self) {
         let mark = self.mark.clone();
-        // If the program is ending, it has no time for this.
+        // There is no time for this while the program shuts down.
         let _ = self.tasks.spawn_blocking(move || tree::end_marked(&mark)).await;
     }
 }
@@ -151,7 +151,7 @@ impl Drop for Child {
     }
 }
 
-/// The stand-in is this program itself, which runs already.
+/// The simulator is this program itself.
 fn check(program: &Program) -> Result<(), TurnError> {
     if program.is_simulated() {
         return Ok(());
@@ -165,7 +165,7 @@ fn check(program: &Program) -> Result<(), TurnError> {
     })
 }
 
-/// Why there is no process, and what helps.
+/// Why no process was started, and what helps.
 fn refused(error: &io::Error, program: &Program) -> TurnError {
     let path = program.path.display();
     let (code, text) = match error.kind() {

@@ -1,4 +1,4 @@
-//! Who is signed in to the CLI. It keeps its own sign-in; we only ask about it.
+//! The sign-in of the CLI. The CLI keeps it; ibeam only asks for it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,14 +12,14 @@ use tokio::time::Instant;
 use super::kit::Kit;
 use crate::{auth::tokens::Delegate, driver::BoxFuture};
 
-/// How long an answer counts.
+/// How long an answer is valid.
 const GOOD: Duration = Duration::from_secs(30);
 const BAD: Duration = Duration::from_secs(5);
 
-/// The account, where the CLI does not say.
+/// The account, if the CLI does not report it.
 const NAMELESS: &str = "cli";
 
-/// Asks the CLI who is signed in, once for all who want to know. Clones share it.
+/// Asks the CLI for its sign-in, once for all callers. Clones share it.
 #[derive(Clone, Debug)]
 pub struct SignInGate(Arc<GateInner>);
 
@@ -27,7 +27,7 @@ pub struct SignInGate(Arc<GateInner>);
 struct GateInner {
     kit: Arc<Kit>,
     known: Mutex<Option<KnownAccount>>,
-    /// Held by who asks, so that others wait for the answer.
+    /// Held during a request, so that others wait for its answer.
     asking: tokio::sync::Mutex<()>,
 }
 
@@ -46,13 +46,13 @@ impl SignInGate {
     /// The account that is signed in.
     ///
     /// # Errors
-    /// Nobody is, or the CLI does not say.
+    /// The CLI is not signed in, or does not report it.
     pub async fn account(&self) -> Result<String, TurnError> {
         if let Some(known) = self.fresh() {
             return known;
         }
         let _asking = self.0.asking.lock().await;
-        // Somebody else may have asked meanwhile.
+        // Another caller may have asked meanwhile.
         if let Some(known) = self.fresh() {
             return known;
         }
@@ -62,12 +62,12 @@ impl SignInGate {
         account
     }
 
-    /// Asks in the background, unless the answer is there or on its way.
+    /// Asks in the background, unless there is an answer or a request for one.
     pub(super) fn look(&self) {
         if self.fresh().is_none() && self.0.asking.try_lock().is_ok() {
             let this = self.clone();
             self.0.kit.tasks.spawn("cursor-agent status", async move {
-                // How it went is known the next time.
+                // The next caller sees the result.
                 let _ = this.account().await;
             });
         }
@@ -126,7 +126,7 @@ impl Delegate for SignInGate {
 
     fn signed_in(&self) -> bool {
         self.look();
-        // What nobody has asked yet is no reason to say that nobody is.
+        // Until the first answer, assume that it is signed in.
         self.0.known.lock().as_ref().is_none_or(|known| known.account.is_ok())
     }
 }

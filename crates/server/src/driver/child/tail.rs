@@ -1,5 +1,5 @@
-//! The last part of what a child writes to its standard error. It is always read: a child
-//! whose errors nobody takes would stop.
+//! The last part of what a child writes to its standard error. It is always read, because a child
+//! with a full pipe would stop.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,9 +12,9 @@ use tokio::{
 
 use crate::tasks::Tasks;
 
-/// What is kept.
+/// How much is kept.
 const KEPT: usize = 16 * 1024;
-/// For the last words of a child that is dead.
+/// How long to wait for the last output of a dead child.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Tail {
         Self { kept, reader }
     }
 
-    /// What there was at the end. The child is dead.
+    /// The last lines. The child is dead.
     pub(super) async fn last(&mut self) -> String {
         if !self.reader.is_finished() {
             let _ = timeout(LAST_WORDS, &mut self.reader).await;

@@ -1,6 +1,6 @@
-//! Ends a child with everything it started. Most of that is in its process group. What
-//! left the group still has the child's mark in its environment, and is found by it where
-//! the system shows environments.
+//! Ends a child with everything it started. Most of that is in its process group. Processes that
+//! left the group still have the child's mark in their environment, and are found by it where the
+//! system shows environments.
 
 /// Ends all processes with this mark.
 #[cfg(target_os = "linux")]
@@ -8,7 +8,7 @@ pub(super) fn end_marked(mark: &str) {
     linux::end(|value| value == mark.as_bytes());
 }
 
-/// Ends what dead programs left behind: all processes whose mark has one of these names.
+/// Ends what dead programs left behind: all processes with one of these marks.
 #[cfg(target_os = "linux")]
 pub(super) fn end_named(names: &[String]) {
     linux::end(|value| {
@@ -23,7 +23,7 @@ pub(super) fn end_marked(_: &str) {}
 #[cfg(not(target_os = "linux"))]
 pub(super) fn end_named(_: &[String]) {}
 
-/// Sends a signal to the whole group that this process leads. It may be gone by now.
+/// Sends a signal to the group that this process leads. It may no longer exist.
 #[cfg(unix)]
 pub(super) fn signal_group(leader: u32, signal: Signal) {
     use rustix::process::{Pid, kill_process_group};
@@ -39,7 +39,7 @@ pub(super) fn signal_group(_: u32, _: Signal) {}
 /// How a process is ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Signal {
-    /// It may put its things in order.
+    /// It may clean up first.
     Ask,
     Kill,
 }
@@ -62,9 +62,9 @@ mod linux {
 
     use super::super::environment::MARK;
 
-    /// Processes that start others while we look for them are found by another look.
+    /// Processes may start others during a search, so the search is repeated.
     const LOOKS: usize = 4;
-    /// Marks are near the top, and nobody has more environment than that.
+    /// How much of an environment is read. The mark is near its beginning.
     const ENVIRONMENT: u64 = 4 << 20;
 
     pub(super) fn end(is_ours: impl Fn(&[u8]) -> bool) {
@@ -83,14 +83,14 @@ mod linux {
 
     fn end_one(pid: i32, is_ours: &impl Fn(&[u8]) -> bool) -> bool {
         let Some(id) = Pid::from_raw(pid) else { return false };
-        // Before it is looked at: the number may belong to another process afterwards, the
-        // handle does not.
+        // Opened before the check: the number may be reused for another process afterwards, the
+        // handle is not.
         let Ok(process) = pidfd_open(id, PidfdFlags::empty()) else { return false };
         mark_of(pid).is_some_and(|mark| is_ours(&mark))
             && pidfd_send_signal(process, Signal::KILL).is_ok()
     }
 
-    /// None: it has no mark, or is another user's. One that is dead has no environment.
+    /// `None`: it has no mark, or belongs to another user. A dead process has no environment.
     fn mark_of(pid: i32) -> Option<Vec<u8>> {
         let file = fs::File::open(format!("/proc/{pid}/environ")).ok()?;
         let mut all = Vec::new();

@@ -8,10 +8,10 @@ use std::path::Path;
 
 /// Refuses a program that another user owns or may change, or that is below a folder in which
 /// another user may replace it. Links are followed one by one, and each folder that they pass
-/// through is checked like the last. On systems without modes there is nothing to look at.
+/// through is checked like the last. On systems without modes there is nothing to check.
 ///
 /// # Errors
-/// Says what is wrong, and with which file.
+/// The error names what is wrong, and with which file.
 #[cfg(unix)]
 pub fn check_program(path: &Path) -> Result<(), String> {
     unix::check(path)
@@ -20,7 +20,7 @@ pub fn check_program(path: &Path) -> Result<(), String> {
 /// See above.
 ///
 /// # Errors
-/// None here.
+/// None on this system.
 #[cfg(not(unix))]
 pub fn check_program(_: &Path) -> Result<(), String> {
     Ok(())
@@ -40,7 +40,7 @@ mod unix {
 
     use rustix::process::geteuid;
 
-    /// In a folder with this bit only the owner of a file can put another in its place.
+    /// In a folder with this bit, only the owner of a file can replace it.
     const STICKY: u32 = 0o1000;
     /// Links on the way to one program. The system follows no more.
     const LINKS: usize = 40;
@@ -134,7 +134,7 @@ mod unix {
         pub(super) mode: u32,
         pub(super) owner: u32,
         pub(super) group: u32,
-        /// The bits of the group stand for a list of users and groups.
+        /// The bits of the group stand for an access list.
         pub(super) has_list: bool,
     }
 
@@ -151,16 +151,15 @@ mod unix {
         rustix::fs::lgetxattr_query(path, "system.posix_acl_access").is_ok()
     }
 
-    /// Elsewhere the bits of the group are the group's.
+    /// On other systems the bits of the group are the group's.
     #[cfg(not(target_os = "linux"))]
     fn has_access_list(_: &Path) -> bool {
         false
     }
 
-    /// A group may write if root or an administrator chose it, or if the owner alone is in
-    /// it. The last is how several systems set up their users: each has a group of the same name,
-    /// and files are writable for it by default. Of a list that root did not write, it is not
-    /// known whom it lets in.
+    /// A group may write if root or an administrator chose it, or if the owner is its only member.
+    /// The latter is the default on several systems: each user has a group of the same name, and
+    /// files are writable for it. An access list that root did not write may let anyone in.
     pub(super) fn check_mode(
         path: &Path,
         access: &Access,
@@ -196,11 +195,11 @@ mod unix {
             Self(OnceCell::from((users.to_owned(), groups.to_owned())))
         }
 
-        /// Whether the group is the owner's private one. That its number is the owner's proves
-        /// nothing: the two are counted apart. It has to have the owner's name, be the group that
-        /// the owner's files get, and have no other user in it, neither as a member nor as the
-        /// group of that user's files. A group or a user that is not in these files comes from a
-        /// directory that does not say who else is in the group, so it is not private.
+        /// Whether the group is the owner's private one. An equal number proves nothing, because
+        /// users and groups are numbered separately. The group must have the owner's name, be the
+        /// group of the owner's files, and have no other user, neither as a member nor by that
+        /// user's own files. A group or user that is not in these files comes from a directory that
+        /// does not list the other members, so it is not private.
         pub(super) fn is_private(&self, owner: u32, group: u32) -> bool {
             let read = |path| fs::read_to_string(path).unwrap_or_default();
             let (users, groups) = self.0.get_or_init(|| (read("/etc/passwd"), read("/etc/group")));

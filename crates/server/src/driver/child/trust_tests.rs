@@ -21,7 +21,7 @@ fn mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-/// A folder, and its path without links, as it is in messages.
+/// A folder, and its path without links, as messages show it.
 fn base() -> (tempfile::TempDir, PathBuf) {
     let base = tempfile::tempdir().unwrap();
     let path = base.path().canonicalize().unwrap();
@@ -40,7 +40,7 @@ fn program_that_others_can_replace_is_refused() {
         assert!(why.contains(&format!("write to {} ", open.display())), "{why}");
         mode(open, 0o755);
     }
-    // Like the folder for temporary files: others can add names, and take none.
+    // Like the folder for temporary files: others can add names but not remove them.
     mode(&above, 0o1777);
     assert_eq!(check_program(&path), Ok(()));
     assert!(check_program(&base.join("none/agent")).is_err());
@@ -102,11 +102,11 @@ fn writable_group_with_only_the_owner_is_accepted() {
     for (groups, private) in [
         ("ann:x:1000:\nbob:x:1001:\n", true),
         ("ann:x:1000:ann\n", true),
-        // The number is the owner's, and others are in it.
+        // The number is the owner's, but the group has other members.
         ("ann:x:1000:bob\n", false),
         ("ann:x:1000:ann,bob\n", false),
         ("ann:x:1000:\nann:x:1000:bob\n", false),
-        // The number alone says nothing.
+        // The number alone proves nothing.
         ("games:x:1000:\n", false),
         ("bob:x:1000:\n", false),
         ("ann:x:1001:\n", false),

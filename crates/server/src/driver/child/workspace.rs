@@ -1,20 +1,20 @@
 //! The folders that children work in.
 //!
-//! Each child has one of its own, empty but for the two files that tell it about the
-//! hosted tools and about what it may not do. Nobody else can look into it, and it goes
-//! when the child goes.
+//! Each child has a folder of its own. It is empty except for two files: one names the hosted
+//! tools, the other the child's permissions. Other users cannot look into it, and it is deleted
+//! with the child.
 //!
-//! A folder of the user's is never worked in directly. The CLI takes its MCP servers and
-//! its permissions from `.cursor` in the folder it works in, so that hosting tools there
-//! would mean to write into the user's files, and two turns at once would overwrite each
-//! other's. It is given as a further folder instead (`--add-dir`), beside the child's own.
+//! A child never works directly in a folder of the user. The CLI reads MCP servers and permissions
+//! from `.cursor` in its working folder, so hosting tools there would change the user's files, and
+//! two turns at once would overwrite each other's settings. The user's folder is given as an
+//! additional one (`--add-dir`).
 //!
-//! The CLI keeps its conversations by the folder they were held in. So the name of a folder
-//! follows from its conversation, and the first program of a user has them always in the
-//! same place: a conversation goes on where it was held, also after a restart.
+//! The CLI finds its conversations by the folder in which they were started. So the name of a
+//! folder is derived from its conversation, and a user's first program always uses the same parent
+//! folder: a conversation continues in its own folder, also after a restart.
 //!
-//! All folders of one program are in one, whose lock it holds. What a killed program left
-//! behind has no holder, and is removed by the next one that starts.
+//! All folders of one program are in one parent folder, whose lock it holds. What a killed program
+//! left behind is not locked, and the next program that starts removes it.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -39,34 +39,34 @@ use super::{environment::Sight, find::Program, spawn::Spawn, tree};
 use crate::{clock, files::private, random};
 
 const LOCK: &str = "lock";
-/// A folder that has no lock yet. Nobody removes it before its time is over.
+/// How long a folder without a lock is left alone.
 const UNBORN: &str = "new-";
-/// What takes longer to get its lock never will.
+/// A folder that is not locked within this time never will be.
 const BIRTH: Duration = Duration::from_secs(60 * 60);
-/// The place of the first program; others that run beside it have names of their own.
+/// The parent folder of the first program; programs beside it have names of their own.
 const FIRST: &str = "first";
-/// For the last child of a conversation to leave its folder. One that was told to end is
-/// gone by then.
+/// How long to wait until the last child of a conversation leaves its folder. A child that is asked
+/// to end is gone by then.
 const LEAVING: Duration = Duration::from_secs(5);
 
-/// Makes folders for children. What it does blocks for a moment.
+/// Makes folders for children. Its calls block for a moment.
 #[derive(Debug)]
 pub(super) struct Workspaces {
-    /// None: this machine has no place for them.
+    /// `None`: this machine has no folder for them.
     base: Option<PathBuf>,
     home: Mutex<Option<Home>>,
-    /// Some folder is gone.
+    /// A folder was removed.
     left: Arc<Notify>,
 }
 
-/// The folder of this program's folders.
+/// The parent folder of this program.
 #[derive(Debug)]
 struct Home {
     path: PathBuf,
     _lock: File,
 }
 
-/// One child's folder. Dropped, it is gone.
+/// The folder of one child. Dropping it deletes the folder.
 #[derive(Debug)]
 pub(super) struct Workspace {
     path: PathBuf,
@@ -79,10 +79,10 @@ impl Workspaces {
         Self { base, home: Mutex::new(None), left: Arc::default() }
     }
 
-    /// Removes what programs left behind that are no more, and ends what they started.
+    /// Removes what dead programs left behind, and ends the processes that they started.
     pub(super) fn sweep(&self) {
-        // Before others could take the usual place for a while. Without one, nobody left
-        // anything either.
+        // Done before other programs can take the usual folder. If that does not exist, nothing was
+        // left behind.
         let _ = self.home();
         let Some(entries) = self.base.as_ref().and_then(|base| fs::read_dir(base).ok()) else {
             return;
@@ -97,7 +97,7 @@ impl Workspaces {
             // Held until the folder is gone.
             let _lock = match File::open(path.join(LOCK)) {
                 Ok(lock) if lock.try_lock().is_ok() => Some(lock),
-                // It was not removed to the end: it had one when it got its name.
+                // Its removal was interrupted: it had a lock when it got its name.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => None,
                 Ok(_) | Err(_) => continue,
             };
@@ -108,27 +108,26 @@ impl Workspaces {
         }
     }
 
-    /// A new folder: that of this conversation, if nobody is in it.
+    /// A new folder: that of the conversation, if it is free.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// The folder cannot be created.
     pub(super) fn open(&self, conversation: Option<&str>) -> io::Result<Workspace> {
         let home = self.home()?;
-        // Somebody may be in it: then the conversation is as good as lost to the child, which
-        // says so.
+        // Another child may use it. Then the child cannot find its conversation, and reports that.
         let own = conversation.and_then(|of| self.make(&home, name_of(of)).ok());
         own.map_or_else(|| self.make(&home, random_name()), Ok)
     }
 
-    /// Waits until nobody is in the folder of that conversation. The client has its answer
-    /// before the child that gave it has left, and goes on at once.
+    /// Waits until the folder of that conversation is free. A client has its answer before the
+    /// child has ended, and may continue at once.
     pub(super) async fn vacated(&self, conversation: &str) {
         let home = self.home.lock().as_ref().map(|home| home.path.clone());
         let Some(path) = home.map(|home| home.join(name_of(conversation))) else { return };
         let gone = async {
             loop {
                 let mut left = pin!(self.left.notified());
-                // Before looking: one that goes meanwhile is noticed.
+                // Subscribed before the check, so that a child that leaves meanwhile is noticed.
                 left.as_mut().enable();
                 if !path.exists() {
                     return;
@@ -136,7 +135,7 @@ impl Workspaces {
                 left.await;
             }
         };
-        // Whoever stays longer is at work there.
+        // A child that stays longer is at work there.
         let _ = timeout(LEAVING, gone).await;
     }
 
@@ -158,13 +157,13 @@ impl Workspaces {
 }
 
 impl Home {
-    /// The usual place, unless another program has it. What was left in it goes.
+    /// The usual folder, unless another program has it. Leftovers in it are removed.
     fn first(base: &Path) -> Option<Self> {
         let path = base.join(FIRST);
         private_folder(&path, true).ok()?;
         let lock = private_file(&path.join(LOCK)).ok()?;
         lock.try_lock().ok()?;
-        // Whoever had it may have removed it meanwhile: then this is the lock of nothing.
+        // Its owner may have removed it meanwhile: then this lock protects nothing.
         let is_there = fs::metadata(path.join(LOCK))
             .is_ok_and(|there| lock.metadata().is_ok_and(|mine| same_file(&there, &mine)));
         if !is_there {
@@ -174,7 +173,7 @@ impl Home {
         Some(Self { path, _lock: lock })
     }
 
-    /// Under another name until it is locked, so that nobody takes it for a leftover.
+    /// It has another name until it is locked, so that it is not taken for a leftover.
     fn make(base: &Path) -> io::Result<Self> {
         private_folder(base, true)?;
         let name = random_name();
@@ -190,7 +189,7 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        // The usual place stays: another program may be about to take it.
+        // The usual folder stays: another program may be about to take it.
         if !self.path.ends_with(FIRST) {
             let _ = fs::remove_dir_all(&self.path);
         }
@@ -198,7 +197,7 @@ impl Drop for Home {
 }
 
 impl Workspace {
-    /// How Cursor's program is started in it.
+    /// How Cursor's program is started in this folder.
     pub(super) fn start<'a>(&'a self, program: &'a Program) -> Spawn<'a> {
         Spawn { program, folder: &self.path, name: &self.name, sight: Sight::Full }
     }
@@ -215,7 +214,7 @@ impl Workspace {
         &self.path
     }
 
-    /// Tells the child where its tools are, and what it may not do.
+    /// Writes the files with the child's tools and permissions.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -231,7 +230,7 @@ impl Workspace {
         if own_tools {
             return Ok(());
         }
-        // A pattern without a root is about this folder, one with a root about all others.
+        // A pattern without a root applies to this folder, one with a root to all others.
         let deny = [
             "Shell(*)",
             "Shell(**)",
@@ -262,7 +261,7 @@ impl Drop for Workspace {
     }
 }
 
-/// Removes the folders in there, and ends what runs in them.
+/// Removes the folders in it, and ends the processes that run in them.
 fn clear(home: &Path) -> io::Result<()> {
     let inner = fs::read_dir(home)?.flatten().filter(|entry| entry.file_name() != LOCK);
     let names: Vec<_> = inner.filter_map(|run| run.file_name().into_string().ok()).collect();
@@ -276,7 +275,7 @@ fn same_file(one: &fs::Metadata, other: &fs::Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
-/// Elsewhere a file that is open cannot be removed.
+/// Other systems cannot remove a file that is open.
 #[cfg(not(unix))]
 fn same_file(_one: &fs::Metadata, _other: &fs::Metadata) -> bool {
     true
@@ -288,7 +287,7 @@ fn is_old(path: &Path) -> bool {
     since.is_some_and(|since| (since + BIRTH).as_secs() < clock::unix_seconds())
 }
 
-/// The name of a conversation's folder, whatever characters its own has.
+/// The name of a conversation's folder, whatever characters the conversation's own name has.
 fn name_of(conversation: &str) -> String {
     ids::uuid_from_content([&b"folder"[..], conversation.as_bytes()])
 }

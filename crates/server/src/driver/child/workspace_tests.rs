@@ -15,7 +15,7 @@ fn folder_is_deleted_with_its_owner() {
     drop(one);
     assert!(!path.exists() && two.path().exists());
     let home = two.path().parent().unwrap().to_path_buf();
-    // Another program beside it has a place of its own, which goes with it.
+    // A second program has a parent folder of its own, which is removed with it.
     let others = Workspaces::new(Some(base.path().join("runs")));
     let elsewhere = others.open(None).unwrap().path().parent().unwrap().to_path_buf();
     assert_ne!(elsewhere, home);
@@ -37,7 +37,7 @@ fn a_conversation_has_the_same_folder_after_a_restart() {
     let path = first.path().to_path_buf();
     assert_ne!(before.open(Some("one")).unwrap().path(), path, "somebody is in it");
     assert_ne!(before.open(Some("two")).unwrap().path(), path);
-    // Killed: nothing is cleared up.
+    // Killed: nothing is removed.
     std::mem::forget(first);
     drop(before);
     let after = folders();
@@ -63,8 +63,8 @@ fn own_tools_are_not_forbidden_if_enabled() {
     assert_eq!(servers, r#"{"mcpServers":{}}"#);
 }
 
-/// A killed program leaves folders and processes. One that runs has a lock, one that is
-/// just starting has no name yet. One that has a name and no lock was half removed.
+/// A killed program leaves folders and processes. A running program has a lock; one that is just
+/// starting has no name yet; one with a name and no lock was partly removed.
 #[test]
 fn leftovers_of_killed_programs_are_swept() {
     let base = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! The execution of bridged tools: those of the user's MCP servers. What becomes of their calls
-//! and results is decided by [`Leg`](ibeam_core::leg::Leg).
+//! The execution of bridged tools, those of the user's MCP servers. [`Leg`](ibeam_core::leg::Leg)
+//! decides about their calls and results.
 
 use std::{pin::Pin, sync::Arc};
 
@@ -23,12 +23,12 @@ use crate::{
 
 type Execution = Pin<Box<dyn Future<Output = ToolResult> + Send>>;
 
-/// What a turn has to know to execute tools.
+/// What a turn needs to execute tools.
 #[derive(Debug)]
 pub(crate) struct Bridged {
     offer: Arc<OfferedTools>,
     running: FuturesUnordered<Execution>,
-    /// Brings the client's results, and waits for ours.
+    /// The request that brings the client's results, while it waits for ours.
     waiting: Option<Box<Resume>>,
 }
 
@@ -62,7 +62,7 @@ impl<W: LinkPeer> Task<W> {
     pub(super) fn on_bridged(&mut self, result: ToolResult) {
         let Some(bridged) = &mut self.bridged else { return };
         if self.leg.turn().state() == TurnState::Done {
-            // There is no turn left that wants the results.
+            // The turn that wanted the results is gone.
             bridged.running.clear();
             return;
         }
@@ -76,15 +76,14 @@ impl<W: LinkPeer> Task<W> {
         }
     }
 
-    /// Gives the results to the backend, if the leg waits for nothing else.
+    /// Sends the results to the backend, once the leg waits for no others.
     fn continue_leg(&mut self) {
         if self.leg.is_working() && !self.leg.is_executing() {
             self.leg.continue_with_results(millis_since(self.started));
         }
     }
 
-    /// Keeps a request that brings results until ours are there. Gives it back when
-    /// nothing is waited for.
+    /// Keeps a request that brings results until ours are there. Returns it when none are awaited.
     pub(super) fn hold_back(&mut self, resume: Resume) -> Option<Resume> {
         let waits = self.leg.is_executing() && self.parked.is_some();
         let Some(bridged) = self.bridged.as_mut().filter(|_| waits) else { return Some(resume) };
@@ -92,7 +91,7 @@ impl<W: LinkPeer> Task<W> {
         bridged.waiting.replace(Box::new(resume)).map(|earlier| *earlier)
     }
 
-    /// Why a turn is over while its leg is not.
+    /// Why the turn ended before its leg did.
     pub(super) fn unended(&self) -> TurnError {
         if !self.leg.is_working() {
             let text = "The turn stopped without a final event. This is a bug in ibeam.";

@@ -41,7 +41,7 @@ const GRACE: Duration = Duration::from_secs(2);
 const TTL: Duration = Duration::from_secs(900);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Gives the other end of each link to the test.
+/// Passes the other end of each link to the test.
 #[derive(Debug)]
 struct Fake(mpsc::Sender<(ChildStart, ChildEnd)>);
 
@@ -161,7 +161,7 @@ impl Bench {
         Arc::clone(&self.driver).machine(turn, request()).start(actor)
     }
 
-    /// A child that was asked what it is there for.
+    /// A child that has received its request.
     async fn child(&mut self) -> Child {
         let (start, end) = self.opened.recv().await.unwrap();
         let mut child = Child { start, end };
@@ -200,7 +200,7 @@ impl Bench {
         answer.await.unwrap()
     }
 
-    /// Nothing runs any more, and nothing is held.
+    /// All tasks have ended, and nothing is held.
     async fn all_gone(self) {
         assert_eq!(self.tasks.join_within(SECOND).await, 0);
         let now = self.hub.registry.snapshot();

@@ -1,5 +1,5 @@
-//! A turn that stays parked for long: its connection sends the heartbeats, and the task is
-//! not woken by every one that comes back.
+//! A turn that stays parked for long: its connection sends the heartbeats, and incoming heartbeats
+//! do not wake its task.
 
 use std::{
     sync::Arc,
@@ -16,17 +16,16 @@ use crate::{
     net::pool::Asleep,
 };
 
-/// How long a parked turn is looked after at once: most tools are done by then.
+/// How long a parked turn stays awake: most tools are done by then.
 const DOZE_AFTER: Duration = Duration::from_secs(10);
 
-/// How long a turn that dozes may go without a look: a stream that ends without a word
-/// does not call.
+/// How long a sleeping turn may go without a look: a stream that ends silently does not wake it.
 pub(super) const LOOK_AFTER: Duration = Duration::from_secs(60);
 
 /// A turn that waits for tool results.
 pub(super) struct Parking {
     pub(super) since: Instant,
-    /// What the turn held when it was last looked at, and what came since.
+    /// What the turn held when it was last measured, and what it received since.
     pub(super) weight: usize,
     pub(super) unweighed: usize,
     pub(super) doze: Option<Doze>,
@@ -58,8 +57,8 @@ impl<W: LinkPeer> Task<W> {
         }
     }
 
-    /// A turn that is parked for a while leaves its heartbeats to the connection and is
-    /// not woken by every sign of life of the backend.
+    /// A turn that is parked for a while leaves its heartbeats to the connection, and those of the
+    /// backend do not wake it.
     pub(super) fn fall_asleep(&mut self) {
         let Some(parked) = &mut self.parked else { return };
         let long = parked.since.elapsed() >= DOZE_AFTER;
@@ -74,7 +73,7 @@ impl<W: LinkPeer> Task<W> {
         }
     }
 
-    /// Reads what came while it dozed, without asking to be woken for more.
+    /// Reads what arrived during its sleep, without asking to be woken for more.
     pub(super) fn catch_up(&mut self) {
         let Some(doze) = self.parked.as_mut().and_then(|parked| parked.doze.as_mut()) else {
             return;

@@ -17,16 +17,16 @@ use crate::{
     session::{hub::millis_since, leg_index::LegEntry, leg_timing::LegTiming, readers::LegReaders},
 };
 
-/// What a parked turn costs beside what the machine holds: its task, its stream, and
-/// what the connection keeps for it.
+/// What a parked turn costs besides what the machine holds: its task, its stream, and its part of
+/// the connection.
 const PARKED_COST: usize = 16 << 10;
 
-/// A parked turn that got so much is looked at again. Heartbeats alone need minutes.
+/// A parked turn that received this much is measured again. Heartbeats alone need minutes.
 const WEIGH_AFTER: usize = 4 << 10;
 
 /// Where the present leg is found, and how long its parts took.
 pub(super) struct ServedLeg {
-    /// Under which it is found by those who ask again.
+    /// The entry under which retries find it.
     pub(super) entry: LegEntry,
     timing: LegTiming,
     /// The link that it began on, by its number in the turn.
@@ -85,7 +85,7 @@ impl<W: LinkPeer> Task<W> {
                 LegOutput::Event(event) => self.tell(event),
                 LegOutput::Save => self.writer.save(self.leg.turn_mut()).await,
                 LegOutput::Estimate(uncounted) => {
-                    // The backend learns first that an answer was cut.
+                    // The backend is stopped first when an answer was cut.
                     self.carry_out();
                     let counted = self.estimate(uncounted).await;
                     self.leg.on_estimate(counted);
@@ -98,9 +98,9 @@ impl<W: LinkPeer> Task<W> {
             }
             self.carry_out();
         }
-        // A verdict of the controls may have asked for another run without any output.
+        // The controls may have requested another run without any output.
         self.carry_out();
-        // A reader whose place was found empty is gone from the list, and does not wake us.
+        // A reader that has left is removed here and will not wake the task.
         self.look_for_readers();
         let reads = self.reads();
         self.leg.turn_mut().set_reading(reads, millis_since(self.started));
@@ -123,7 +123,7 @@ impl<W: LinkPeer> Task<W> {
         self.audience.readers.send(event);
     }
 
-    /// Lets the controls look at an event off the async threads.
+    /// Runs the controls over an event outside the event loop.
     async fn judge(&mut self, check: SlowCheck) {
         let is_check = check.is_check;
         let judge = move || check.judge();
@@ -152,8 +152,8 @@ impl<W: LinkPeer> Task<W> {
             if self.leg.turn().is_cut() {
                 self.writer.leave();
             } else {
-                // The client may continue its conversation the moment it has the ending:
-                // the backend is done with it, whichever side closes the link.
+                // The client may continue its conversation as soon as it has the ending: the
+                // backend is done with it, whichever side closes the link.
                 self.writer.release();
             }
         }
@@ -173,7 +173,7 @@ impl<W: LinkPeer> Task<W> {
 
     fn failed(&mut self, error: TurnError) {
         self.entry.failed(&error);
-        // What is wrong with an answer is described in words of the answer.
+        // Descriptions of a wrong answer quote the answer.
         let words = if error.code == ErrorCode::FormatUnmet { "" } else { &*error.message };
         debug!(
             code = error.code.row().code,
@@ -203,7 +203,7 @@ impl<W: LinkPeer> Task<W> {
     fn park(&mut self) {
         self.audience.permit.release();
         self.upstream.send_queue.shrink();
-        // Its stream was taken; a new one gets the token of its own time.
+        // The reader took the stream; a new one has the clock of its own request.
         self.upstream.token = None;
         let calls = self.leg.turn().calls();
         let numbers = calls.iter().filter_map(|call| Some(SessionId::of_call(&call.id)?.1));
@@ -213,7 +213,7 @@ impl<W: LinkPeer> Task<W> {
         self.entry.park(bytes, self.leg.turn().conversation_id(), numbers.collect());
     }
 
-    /// Looks again what a parked turn holds once that may have grown by much.
+    /// Measures a parked turn again when it may have grown much.
     pub(super) fn weigh(&mut self, more: usize) {
         let Some(parked) = &mut self.parked else { return };
         parked.unweighed += more;
@@ -221,7 +221,7 @@ impl<W: LinkPeer> Task<W> {
             return;
         }
         let weight = self.leg.turn().memory() + PARKED_COST;
-        // What came may be the first half of a message: then the next piece decides.
+        // This may be the first half of a message: then the next piece decides.
         if weight != parked.weight {
             parked.unweighed = 0;
             parked.weight = weight;

@@ -46,11 +46,11 @@ use crate::{
 
 type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Nothing more is read while this much waits to be sent: every message may ask
-/// for an answer, and a peer that takes none must not fill our memory.
+/// Reading stops while this much waits to be sent: every message may need an answer, and a peer
+/// that reads none must not fill our memory.
 const SEND_QUEUE_BYTES: usize = 4 << 20;
 
-/// Everything one turn needs to run, beside its machine.
+/// Everything a turn needs to run, besides its machine.
 #[derive(Debug)]
 pub(crate) struct Actor {
     pub(crate) hub: Arc<Hub>,
@@ -61,13 +61,13 @@ pub(crate) struct Actor {
     /// Its id at the backend.
     pub(crate) model: String,
     pub(crate) writer: ConversationWriter,
-    /// Under which the first leg is found by those who ask again.
+    /// The entry under which retries find the first leg.
     pub(crate) leg_entry: LegEntry,
     /// When the client's request came; it may have waited since.
     pub(crate) asked: Instant,
     /// Held while a reader is attached and the turn generates.
     pub(crate) permit: Permit,
-    /// There when tools are offered that we execute.
+    /// Present when tools are offered that ibeam executes.
     pub(crate) bridged: Option<Box<Bridged>>,
     /// What the retries of the first leg are counted under.
     pub(crate) retry_key: RetryKey,
@@ -127,7 +127,7 @@ struct Task<W: LinkPeer> {
     retry_key: RetryKey,
     audience: Audience,
     upstream: Upstream<W>,
-    /// There while tool results are waited for.
+    /// Present while tool results are awaited.
     parked: Option<Parking>,
     visits: Visits,
     alarms: Alarms,
@@ -141,7 +141,7 @@ struct CountedModel {
     id: String,
 }
 
-/// What ends a wait besides the two sides of the turn. All three are made once: waiting anew
+/// What ends a wait, besides the two sides of the turn. All three are made once: making them again
 /// for each event would take locks that all turns share.
 struct Alarms {
     timer: Pin<Box<Sleep>>,
@@ -161,16 +161,16 @@ impl Alarms {
 
 /// What woke the task.
 enum Wake<W: LinkPeer> {
-    /// The error: there is no token to open anything with.
+    /// The error: there is no token for a link.
     Opened(Result<Opened<W>, TurnError>),
     Heard(Option<Result<W::In, LinkError>>),
     Sent(Result<(), LinkError>),
-    /// A reader made room or left.
+    /// A reader has room again, or left.
     Readers,
-    /// There is something to read for a turn that dozes.
+    /// There is something to read for a sleeping turn.
     Called,
     Visit(Option<Visit>),
-    /// A tool that we executed is done.
+    /// A bridged tool has finished.
     Bridged(ToolResult),
     Timer,
     Drain,
@@ -187,11 +187,10 @@ impl<W: LinkPeer> Task<W> {
                     self.leg.fail(self.unended());
                     self.pass_on().await;
                 }
-                // The client has its ending; the backend's goodbye must not delay it
-                // nor hold a place among the turns.
+                // The client has its ending; closing the link must not delay it nor keep its slot.
                 self.audience.permit.release();
                 self.last_words().await;
-                // A reader that is slow still has a leg, which can be attached to.
+                // A slow reader still has a leg, which can be attached to.
                 if self.audience.served.is_none() {
                     self.dissolve().await;
                     if self.audience.readers.is_empty() {
@@ -216,14 +215,14 @@ impl<W: LinkPeer> Task<W> {
             match command {
                 Command::Open(spec) => self.open(spec),
                 Command::Send(message) => self.upstream.send_queue.push(message),
-                // The last stream gets its last words once the client was served.
+                // The last stream is closed once the client was served.
                 Command::Close { cancel: true } if self.leg.turn().state() == TurnState::Done => {}
                 Command::Close { .. } => self.drop_link(),
             }
         }
     }
 
-    /// Sets the timer to the earliest thing that is due.
+    /// Sets the timer to the earliest deadline.
     fn arm(&mut self) {
         let patience = self.hub.patience;
         let turn =
@@ -231,7 +230,7 @@ impl<W: LinkPeer> Task<W> {
         let readers = self.audience.readers.deadline(patience.client_stall);
         let abandoned = self.audience.abandoned.map(|since| since + patience.cancel_grace);
         let parked = self.parked.as_ref().map(|parked| parked.since + patience.parked);
-        // With no deadline at all the other branches wake us.
+        // Without a deadline, the other branches wake the task.
         let far = || Instant::now() + Duration::from_secs(3600);
         let look = self.doze().map(|doze| doze.looked + LOOK_AFTER);
         let due = [turn, readers, abandoned, parked, look].into_iter().flatten().min();
@@ -241,14 +240,12 @@ impl<W: LinkPeer> Task<W> {
         }
     }
 
-    /// Whether more may be read: the readers have room for it, and the backend takes what we
-    /// answer.
+    /// Whether more may be read: the readers have room for it, and the backend accepts our answers.
     fn reads(&self) -> bool {
         !self.audience.readers.is_blocked() && self.upstream.send_queue.bytes < SEND_QUEUE_BYTES
     }
 
-    /// The order matters: what is to be sent goes before what is to be read, and
-    /// the common before the rare.
+    /// The order matters: sending comes before reading, and the common before the rare.
     async fn wait(&mut self) -> Wake<W> {
         let reads = self.reads();
         let doze = self.parked.as_ref().and_then(|parked| parked.doze.as_ref());
@@ -360,8 +357,8 @@ impl<W: LinkPeer> Task<W> {
         if self.audience.readers.cut_stalled(patience.client_stall)
             && self.audience.served.is_some()
         {
-            // There is no hurry with someone who left, but this one had its time. Calls
-            // that it did not take yet can still be asked for.
+            // A reader that left gets a grace period, which is over. It can still request calls
+            // that it did not get.
             if self.audience.readers.count() == 0
                 && self.leg.turn().state() != TurnState::AwaitingTools
             {
@@ -392,7 +389,7 @@ mod tests {
 
     use super::*;
 
-    /// Ten thousand of them may be parked.
+    /// There may be ten thousand parked ones.
     #[test]
     fn task_future_is_small() {
         let size = size_of::<Task<AgentPeer>>().max(size_of::<Task<ChildPeer>>());

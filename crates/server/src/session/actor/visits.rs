@@ -1,5 +1,4 @@
-//! Those who come while the turn is there: with results, to read along, or to say
-//! that it is not wanted any more.
+//! Requests that reach a running turn: with results, to read along, or to end it.
 
 use ibeam_core::{
     error::{ErrorCode, TurnError},
@@ -45,7 +44,7 @@ impl<W: LinkPeer> Task<W> {
         match visit {
             Visit::Resume(resume) => self.resume(*resume),
             Visit::Attach { leg, reply } => {
-                // Whoever asked may have left; then the stream tells so soon.
+                // The reader may have left; then the stream reports that soon.
                 let _ = reply.send(self.attach(leg));
             }
             Visit::End { why, done } => {
@@ -61,7 +60,7 @@ impl<W: LinkPeer> Task<W> {
                     }
                 }
                 match done {
-                    // The backend has to be told first.
+                    // The backend must be stopped first.
                     Some(done) if self.leg.turn().state() == TurnState::Done => {
                         self.visits.ended.push(done)
                     }
@@ -82,10 +81,10 @@ impl<W: LinkPeer> Task<W> {
             reply,
         } = resume;
         if reply.is_closed() {
-            // Nobody would read the answer, and the results can come again.
+            // The reader has left, and the results can be sent again.
             return;
         }
-        // What came while it dozed was said before the results, and is heard before them.
+        // What arrived during its sleep comes before the results, and is read before them.
         self.catch_up();
         let next = self.writer.peek(said.clone());
         let given = if self.parked.is_some() {
@@ -108,7 +107,7 @@ impl<W: LinkPeer> Task<W> {
             }
             Err(request) => {
                 if self.parked.is_some() && self.is_for(&request) {
-                    // It cannot be served here, and nothing else will bring these results.
+                    // It cannot be served here, and nothing else can bring these results.
                     self.end_parked(|fates| fates.superseded += 1, "the client wants more");
                 }
                 let leg =
@@ -118,7 +117,7 @@ impl<W: LinkPeer> Task<W> {
         }
     }
 
-    /// Whether the request brings a result that is waited for.
+    /// Whether the request brings an awaited result.
     fn is_for(&self, request: &TurnRequest) -> bool {
         let new = request.items.iter().skip(history::split(&request.items));
         new.into_iter().any(|item| match item {
@@ -155,7 +154,7 @@ impl<W: LinkPeer> Task<W> {
         }
     }
 
-    /// Ends a turn that nobody reads.
+    /// Ends a turn without readers.
     pub(super) fn end_parked(&mut self, count: impl FnOnce(&mut Fates), why: &str) {
         debug!("a parked turn ends: {why}");
         self.parked = None;
@@ -167,8 +166,7 @@ impl<W: LinkPeer> Task<W> {
         self.retire();
     }
 
-    /// The turn is over: nobody finds it any more, and whoever came to visit gets the
-    /// request back.
+    /// The turn is over: it is no longer found, and waiting visitors get their requests back.
     pub(super) fn retire(&mut self) {
         if self.parked.take().is_some() && self.leg.turn().state() == TurnState::Done {
             debug!("the backend closed a parked run");
@@ -184,10 +182,10 @@ impl<W: LinkPeer> Task<W> {
         }
     }
 
-    /// The backend was told as well: the conversation is free.
+    /// The backend was stopped as well: the conversation is free.
     pub(super) async fn dissolve(&mut self) {
         self.retire();
-        // Somebody may have had a foot in the door.
+        // A visitor may have arrived at the last moment.
         while let Some(visit) = self.visits.mailbox.recv().await {
             self.on_visit(visit);
         }

@@ -20,8 +20,8 @@ use crate::session::{
 
 impl Admission {
     /// A retry gets the answer of the first request, and so do results that were sent before. A
-    /// copy that is still on its way to its turn is waited for. If there is none, the request
-    /// gets an entry under which later copies find it.
+    /// copy that is still on its way to its turn is waited for. If there is no earlier copy, the
+    /// request gets an entry under which later ones find it.
     pub(super) async fn earlier_leg(
         &self,
         outline: &RequestOutline,
@@ -62,7 +62,7 @@ impl Admission {
     }
 }
 
-/// What later requests find this one by, and what it finds earlier ones by.
+/// The keys under which later requests find this one, and those for which it looks.
 fn leg_keys(outline: &RequestOutline, context: &RequestContext) -> (LegKeys, Vec<LegQuery>) {
     let (mut keys, mut queries) = (Vec::new(), Vec::new());
     if let Some(key) = &context.idempotency_key {
@@ -72,7 +72,7 @@ fn leg_keys(outline: &RequestOutline, context: &RequestContext) -> (LegKeys, Vec
     }
     let same_body = body_key(outline.scope(), &context.body);
     keys.push(same_body);
-    // Two equal requests are two turns, unless one says that it is the other.
+    // Two equal requests are two turns, unless one is marked as a retry.
     if context.retry_count > 0 {
         queries.push(LegQuery { key: same_body, body: None });
     }

@@ -40,7 +40,7 @@ use crate::{
     store::{Scope, Store, StoreError},
 };
 
-/// A store that needs longer than this does not hold up an answer.
+/// A store that takes longer does not delay an answer.
 pub(crate) const STORE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Where a request goes.
@@ -55,7 +55,7 @@ pub(crate) enum Route {
     Start(Box<(LegRequest, Origin)>),
 }
 
-/// Finds the way of each request.
+/// Decides the route of each request.
 #[derive(Debug)]
 pub(crate) struct Admission {
     pub(crate) config: Arc<Config>,
@@ -68,7 +68,7 @@ impl Admission {
     /// Finds the leg that answers a request. `received`: when the request came.
     ///
     /// # Errors
-    /// It brings results of unknown calls, or there is no permit for it.
+    /// It brings results of unknown calls, or there is no permit.
     pub(crate) async fn route(
         &self,
         request: TurnRequest,
@@ -125,8 +125,8 @@ impl Admission {
         Ok(())
     }
 
-    /// Ends parked turns whose calls the client went past. A request with another prompt,
-    /// other tools or another model (for a title, say) leaves them parked.
+    /// Ends parked turns whose conversation continued without their calls. A request with another
+    /// prompt, other tools or another model (for a title, say) leaves them parked.
     async fn end_superseded(&self, request: &TurnRequest, outline: &RequestOutline) {
         let wanted = outline.results.as_ref().map(|results| results.session);
         let calls = outline::calls_in(&request.items);
@@ -167,8 +167,8 @@ impl Admission {
         }
     }
 
-    /// Whether the calls of that session are known, here or in the store. `None`: the store
-    /// cannot say.
+    /// Whether the calls of that session are known, here or in the store. `None`: the store did not
+    /// answer.
     async fn knows(&self, session: SessionId, scope: Scope) -> Option<bool> {
         if self.hub.registry.find(session, scope).is_some() {
             return Some(true);
@@ -186,7 +186,7 @@ async fn end(live: &LiveTurn) {
     }
 }
 
-/// What the store knows. If it does not answer in time, that is nothing.
+/// What the store knows. A store that does not answer in time counts as empty.
 async fn known<T>(asked: impl Future<Output = Result<T, StoreError>>) -> Option<T> {
     match timeout(STORE_PATIENCE, asked).await {
         Ok(Ok(found)) => Some(found),
@@ -201,7 +201,7 @@ async fn known<T>(asked: impl Future<Output = Result<T, StoreError>>) -> Option<
     }
 }
 
-/// Refuses the conversation of a request, with the name of the field that has it.
+/// Refuses the conversation of a request, and names the field.
 pub(crate) fn refusal(
     code: ErrorCode,
     text: impl Into<Cow<'static, str>>,

@@ -58,7 +58,7 @@ impl Admission {
                 }
             }
         }
-        // A history that began like a stored one, and matches none, was edited.
+        // A history that began like a stored one but matches none was edited.
         if outline.said.has_past && !(forked || in_use) {
             let began = self.store.has_opening(outline.scope(), outline.opening);
             forked = known(began).await.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Sign-ins of other programs, and what becomes of them beside one of our own.
+//! Sign-ins of other programs, next to one of our own.
 
 use super::*;
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::driver::child::acp::protocol;
 
-/// Tells who it is, then answers each line as if it named a session; ends when told to.
+/// Prints its process id, then answers each line as if it named a session; ends on request.
 const SERVER: &str = r#"
     while read line; do
         case "$line" in
@@ -41,7 +41,7 @@ async fn a_process_serves_one_turn_after_another() {
     assert_eq!(again.session.as_deref(), Some("one"));
     assert_eq!(again.workspace, ready.workspace);
     assert_eq!(ask(&mut link, "who").await, pid);
-    // It is taken, so that this one has another.
+    // The process is in use, so this turn gets another one.
     let (mut other, ready) = bench.begin(resume("one")).await;
     assert!(!ready.greeted && ready.session.is_none());
     assert_ne!(ask(&mut other, "who").await, pid);
@@ -69,7 +69,7 @@ async fn changed_tools_reopen_the_conversation() {
     assert_ne!(anew.host.unwrap().url, host.url);
 }
 
-/// Only a word brings a process back; one whose turn just left may be in any state.
+/// Only an explicit release makes a process reusable. After a dropped turn it may be in any state.
 #[tokio::test]
 async fn abandoned_process_is_not_used_again() {
     let bench = bench(protocol, SERVER, |_| {});
@@ -85,7 +85,7 @@ async fn abandoned_process_is_not_used_again() {
     bench.over().await;
 }
 
-/// The word is all that is sent before the link is dropped, and it counts.
+/// The release is all that is sent before the link is dropped, and it still arrives.
 #[tokio::test]
 async fn message_sent_before_the_link_is_dropped_arrives() {
     let bench = bench(protocol, SERVER, |_| {});
@@ -113,7 +113,7 @@ async fn idle_process_ends() {
 async fn processes_are_started_in_advance() {
     let bench = bench(protocol, SERVER, |config| config.agent.warm = 1);
     bench.driver.warm_up();
-    // The first is on its way.
+    // The first one is already starting.
     bench.driver.protocol.warm_up();
     while bench.driver.protocol.idle() == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -122,7 +122,7 @@ async fn processes_are_started_in_advance() {
     let (mut link, ready) = bench.begin(start()).await;
     assert!(!ready.greeted && ready.session.is_none());
     ask(&mut link, "one").await;
-    // Another one takes its place.
+    // Another one is started in its place.
     while bench.driver.protocol.idle() == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -132,7 +132,7 @@ async fn processes_are_started_in_advance() {
     bench.over().await;
 }
 
-/// With one process for all, a turn with another folder ends the one that lies there.
+/// With a limit of one process, a turn with another folder ends the idle process.
 #[tokio::test]
 async fn idle_process_in_another_folder_makes_room() {
     let bench = bench(protocol, SERVER, |config| config.agent.children = 1);
@@ -146,7 +146,7 @@ async fn idle_process_in_another_folder_makes_room() {
     assert_ne!(ask(&mut link, "who").await, pid);
 }
 
-/// A crash between two turns costs nobody anything.
+/// A crash between two turns affects no turn.
 #[tokio::test]
 async fn process_that_crashed_while_idle_is_replaced() {
     let text = "read line; echo '{\"result\":{\"sessionId\":\"one\"}}'; read line; exit 1";

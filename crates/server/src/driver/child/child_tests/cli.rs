@@ -63,7 +63,7 @@ async fn child_that_ignores_its_tools_causes_a_warning() {
     }
 }
 
-/// One ignores the request to end, one is in the group, one has left it.
+/// One process ignores the request to end, one is in the group, one has left it.
 #[tokio::test]
 async fn dropped_link_ends_the_whole_process_tree() {
     let text = "trap '' TERM; sleep 1000 & echo $!; setsid sh -c 'trap \"\" TERM; echo $$; \
@@ -79,8 +79,8 @@ async fn dropped_link_ends_the_whole_process_tree() {
     assert!(pids.lines().all(is_dead), "{pids}");
 }
 
-/// What a child leaves behind goes with it, also when it ended in order, and does not hold
-/// the end of its output up.
+/// Processes that a child leaves behind end with it, also after a normal exit, and do not delay the
+/// end of its output.
 #[tokio::test]
 async fn child_that_ends_leaves_no_process_behind() {
     let text = "echo $$; setsid sh -c 'echo $$; exec sleep 1000' & sleep 1000 & echo $!; sleep 0.3";
@@ -91,7 +91,7 @@ async fn child_that_ends_leaves_no_process_behind() {
     let pids = String::from_utf8(pids).unwrap();
     assert_eq!(pids.lines().count(), 3);
     assert!(pids.lines().all(is_dead), "{pids}");
-    // Its own child was fetched by this program.
+    // Its own child was reaped by this program.
     let own = pids.lines().next().unwrap();
     assert!(!Path::new(&format!("/proc/{own}")).exists());
 }
@@ -107,7 +107,7 @@ async fn cancel_ends_a_responsive_child() {
     assert!(is_dead(pid.trim()));
 }
 
-/// What waits for its client makes room for who has come, and nobody else does.
+/// Only turns that wait for their clients make room for a new one.
 #[tokio::test]
 async fn waiting_child_makes_room() {
     for protocol in [protocol, acp::protocol] {
@@ -147,7 +147,7 @@ async fn number_of_children_is_limited() {
     bench.over().await;
 }
 
-/// Bytes of memory this process has.
+/// The memory of this process in bytes.
 fn memory() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
     pages.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
@@ -159,7 +159,7 @@ async fn unread_child_stops_writing() {
     let bench = bench(protocol, "head -c 104857600 /dev/zero; echo done >&2", |_| {});
     let before = memory();
     let (mut link, _) = bench.begin(start()).await;
-    // Long enough for it to write everything, if anybody took it.
+    // Long enough to write everything, if it were read.
     tokio::time::sleep(Duration::from_millis(500)).await;
     let grown = memory().saturating_sub(before);
     assert!(grown < 16 << 20, "{grown} bytes");
@@ -195,7 +195,7 @@ async fn child_gets_little_of_our_environment() {
     }
 }
 
-/// The CLI finds its conversations by the folder they were held in.
+/// The CLI finds a conversation by the folder in which it was started.
 #[tokio::test]
 async fn conversation_continues_in_its_own_folder() {
     let bench = bench(protocol, "cat >/dev/null", |_| {});
@@ -203,7 +203,7 @@ async fn conversation_continues_in_its_own_folder() {
     let (mut link, first) = bench.begin(about.clone()).await;
     tell(&link, ToChild::CloseInput).await;
     rest(&mut link).await;
-    // At once: the child before may still be leaving.
+    // At once: the child of the turn before may still be ending.
     let (link, again) = bench.begin(about).await;
     assert_eq!(again.workspace, first.workspace);
     let (other, new) = bench.begin(start()).await;

@@ -30,7 +30,7 @@ pub(super) struct Bench {
     _base: tempfile::TempDir,
 }
 
-/// A driver whose program is a shell script. Its arguments are the CLI's.
+/// A driver whose program is a shell script. It gets the arguments of the CLI.
 pub(super) fn script(text: &str) -> Program {
     let leading = ["-c", text, "cursor-agent"].map(OsString::from).to_vec();
     Program { leading, ..Program::at("/bin/sh") }
@@ -56,7 +56,7 @@ pub(super) fn bench(
 }
 
 pub(super) fn start() -> ChildStart {
-    // Each is about a conversation of its own.
+    // Each turn has a conversation of its own.
     static NEXT: AtomicU64 = AtomicU64::new(0);
     ChildStart {
         model: "auto".to_owned(),
@@ -121,7 +121,7 @@ pub(super) fn input(text: &str) -> ToChild {
     ToChild::Input(Bytes::copy_from_slice(text.as_bytes()))
 }
 
-/// Output up to so many lines.
+/// The first lines of the output.
 pub(super) async fn lines(link: &mut ChildLink, count: usize) -> String {
     let mut all = String::new();
     while all.lines().count() < count || !all.ends_with('\n') {
@@ -133,7 +133,7 @@ pub(super) async fn lines(link: &mut ChildLink, count: usize) -> String {
     all
 }
 
-/// All output, and how it ended.
+/// All output, and how the child ended.
 pub(super) async fn rest(link: &mut ChildLink) -> (Vec<u8>, Exit) {
     let mut all = Vec::new();
     loop {
@@ -145,7 +145,7 @@ pub(super) async fn rest(link: &mut ChildLink) -> (Vec<u8>, Exit) {
     }
 }
 
-/// Gone, or dead and not fetched yet by whoever inherited it.
+/// Gone, or dead and not reaped yet.
 pub(super) fn is_dead(pid: &str) -> bool {
     match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(stat) => stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')),
