@@ -23,10 +23,10 @@ use crate::{
     tasks::Tasks,
 };
 
-/// How long the last tasks may take once the server is done.
+/// How long the last tasks may take after the server has ended.
 const LAST_TASKS: Duration = Duration::from_secs(3);
 
-/// Where [`Gateway::builder`] begins.
+/// The entry point: see [`Gateway::builder`].
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -50,7 +50,7 @@ impl Gateway {
     }
 }
 
-/// What a gateway is to be like. Values are checked by [`GatewayBuilder::start`].
+/// The settings of a gateway. [`GatewayBuilder::start`] checks the values.
 #[derive(Clone, Debug, Default)]
 pub struct GatewayBuilder {
     given: RawConfig,
@@ -64,51 +64,51 @@ struct Simulated {
 }
 
 impl GatewayBuilder {
-    /// The simulator answers; no account is needed, and nothing leaves the machine.
+    /// Answers come from the simulator; no account is needed, and nothing leaves the machine.
     #[must_use]
     pub fn simulator(mut self) -> Self {
         self.simulator.get_or_insert_default();
         self
     }
 
-    /// The simulator answers, with the turns of this file (TOML or JSON).
+    /// Answers come from the simulator, which plays this scenario file (TOML or JSON).
     #[must_use]
     pub fn scenario(mut self, file: impl Into<PathBuf>) -> Self {
         self.simulator = Some(Simulated { scenario: Some(file.into()) });
         self
     }
 
-    /// Another of the user's accounts than the one that is called `default`.
+    /// Uses this profile's account instead of the one called `default`.
     #[must_use]
     pub fn profile(self, name: &str) -> Self {
         self.value(SettingKey::Profile, "profile", name)
     }
 
-    /// This access token in place of what is signed in. It is never renewed.
+    /// Uses this access token instead of the sign-in of this machine. It is never renewed.
     #[must_use]
     pub fn access_token(self, token: &str) -> Self {
         self.value(SettingKey::AccessToken, "access_token", token)
     }
 
-    /// `agent`, `cli` or `acp`; by default Cursor's own API answers.
+    /// `agent`, `cli` or `acp`. The default is Cursor's own API.
     #[must_use]
     pub fn backend(self, name: &str) -> Self {
         self.value(SettingKey::Backend, "backend", name)
     }
 
-    /// The port to listen on; 0, which is the default, for one that is free.
+    /// The port to listen on. 0, the default, means any free port.
     #[must_use]
     pub fn port(self, port: u16) -> Self {
         self.value(SettingKey::Port, "port", &port.to_string())
     }
 
-    /// The address to listen on, 127.0.0.1 by default. Beyond this machine a key is a must.
+    /// The address to listen on, 127.0.0.1 by default. Other machines can only connect with a key.
     #[must_use]
     pub fn host(self, address: IpAddr) -> Self {
         self.value(SettingKey::Host, "host", &address.to_string())
     }
 
-    /// What clients have to send as their key; by default anything will do.
+    /// The key that clients must send. By default no key is checked.
     #[must_use]
     pub fn api_key(self, key: &str) -> Self {
         self.value(SettingKey::ApiKey, "api_key", key)
@@ -121,8 +121,8 @@ impl GatewayBuilder {
         self
     }
 
-    /// Also heeds the user's own settings: the environment and `config.toml`, as `ibeam serve`
-    /// does. What was set here goes first.
+    /// Also reads the user's own settings, that is, the environment and `config.toml`, as `ibeam
+    /// serve` does. Settings of this builder take precedence.
     #[must_use]
     pub fn user_settings(mut self) -> Self {
         self.of_the_user = true;
@@ -134,11 +134,11 @@ impl GatewayBuilder {
         self
     }
 
-    /// Binds the port and starts to serve, on the runtime of the caller. It also serves when the
-    /// user is not signed in: clients then get an error ([`Running::is_signed_in`]).
+    /// Binds the port and starts to serve on the caller's runtime. It also serves when the user is
+    /// not signed in; clients then get an error (see [`Running::is_signed_in`]).
     ///
     /// # Errors
-    /// A setting is wrong, serving would be unsafe, or the port is taken.
+    /// A setting is invalid, serving would be unsafe, or the port is in use.
     pub async fn start(self) -> Result<Running, GatewayError> {
         let config = self.config()?;
         let end = End { shutdown: Shutdown::new(), tasks: Tasks::new() };
@@ -173,8 +173,8 @@ impl GatewayBuilder {
     }
 }
 
-/// A gateway that serves. Dropped, it ends at once, in the background: turns that run end with
-/// an error that their clients can read. [`Running::stop`] lets them finish.
+/// A running gateway. Dropping it ends it at once, in the background: running turns end with an
+/// error that their clients can read. [`Running::stop`] lets them finish.
 #[derive(Debug)]
 pub struct Running {
     url: String,
@@ -185,13 +185,13 @@ pub struct Running {
 }
 
 impl Running {
-    /// Where it is: `http://127.0.0.1:18741`. Clients of Anthropic's API are given this.
+    /// The URL: `http://127.0.0.1:18741`. This is the base URL for clients of Anthropic's API.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// What clients of OpenAI's API are given: the same with `/v1`.
+    /// The base URL for clients of OpenAI's API: the URL with `/v1`.
     #[must_use]
     pub fn base_url(&self) -> String {
         format!("{}/v1", self.url)
@@ -209,8 +209,8 @@ impl Running {
         self.app.signed_in()
     }
 
-    /// Takes nothing new, lets turns that run finish (`clocks.drain` limits that), and returns
-    /// when the port is closed and all is done.
+    /// Accepts nothing new, lets running turns finish (limited by `clocks.drain`), and returns when
+    /// the port is closed and everything has ended.
     pub async fn stop(mut self) {
         self.end.shutdown.drain();
         if let Some(server) = self.server.take() {
@@ -221,7 +221,7 @@ impl Running {
     }
 }
 
-/// Ends all that was started when it goes.
+/// Ends everything that was started when it is dropped.
 #[derive(Debug)]
 struct End {
     shutdown: Shutdown,
@@ -239,22 +239,22 @@ impl Drop for End {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GatewayError {
-    /// Settings that cannot be used.
+    /// Invalid settings.
     #[error("{}", joined(.0))]
     Settings(Vec<SettingProblem>),
-    /// It would be started from the file of this program, which is not `ibeam`.
+    /// `cursor-agent` is simulated by the program `ibeam`, and this is another program.
     #[error("only the program `ibeam` can simulate `cursor-agent`")]
     SimulatedChild,
     /// The server did not start. The text has every cause.
     #[error("{}", net::chain(.0))]
     Start(StartError),
-    /// The system does not say where the server listens.
+    /// The system did not report the address of the listener.
     #[error("{0}")]
     Address(io::Error),
 }
 
 impl GatewayError {
-    /// What helps, where that is known. It is written for users of the command line.
+    /// How to fix it, if that is known. The text is for users of the command line.
     #[must_use]
     pub fn hint(&self) -> Option<Cow<'static, str>> {
         match self {

@@ -55,7 +55,7 @@ pub struct Message {
     pub parts: Vec<Part>,
 }
 
-/// One piece of a message, or of what a tool gave back.
+/// One piece of a message, or of the result of a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
     Text(String),
@@ -79,7 +79,7 @@ impl Part {
         }
     }
 
-    /// How much of the client's bytes it holds.
+    /// How many of the client's bytes it holds.
     #[must_use]
     pub fn bytes(&self) -> usize {
         match self {
@@ -102,8 +102,8 @@ impl Image {
     }
 }
 
-/// Where the bytes of an image are. Only inline bytes reach a backend: the gateway
-/// fetches nothing that a request names.
+/// Where the bytes of an image are. Only inline bytes reach a backend: the gateway fetches nothing
+/// that a request names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ImageSource {
     Inline { mime: String, data: Bytes },
@@ -165,7 +165,7 @@ pub struct Sampling {
 }
 
 impl Sampling {
-    /// Whether the client may see something else than what the backend said.
+    /// Whether the client may get something other than the backend's output.
     #[must_use]
     pub fn is_controlled(&self) -> bool {
         self.max_tokens.is_some() || !self.stop.is_empty() || self.format != AnswerFormat::Text
@@ -189,20 +189,20 @@ pub struct Schema {
     pub text: String,
 }
 
-/// What becomes of the parameters that the client set to something other than their
-/// default. A response header lists them.
+/// How the parameters were applied that the client set to something other than their default. A
+/// response header lists them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParamHandling {
     /// The backend knows them.
     pub native: Vec<&'static str>,
-    /// The gateway sees to them.
+    /// The gateway applies them.
     pub emulated: Vec<&'static str>,
-    /// Neither does anything with them.
+    /// They have no effect.
     pub ignored: Vec<&'static str>,
 }
 
 impl ParamHandling {
-    /// Lists these as native where they are listed as ignored: this backend does them.
+    /// Lists these as native instead of ignored: this backend applies them.
     pub fn serve(&mut self, names: &[&'static str]) {
         for &name in names {
             if let Some(at) = self.ignored.iter().position(|ignored| *ignored == name) {
@@ -213,7 +213,7 @@ impl ParamHandling {
     }
 }
 
-/// Which API the answer goes out through.
+/// The API in which the answer is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     Chat,
@@ -222,19 +222,18 @@ pub enum Dialect {
     Messages,
 }
 
-/// Things beside the conversation, from the body of the request or its headers.
+/// Data that is not part of the conversation, from the body of the request or its headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hints {
     pub stream: bool,
     /// Chat: send the usage chunk.
     pub include_usage: bool,
-    /// The client is not shown what the model thinks.
+    /// The client does not get the model's reasoning.
     pub hides_reasoning: bool,
-    /// A name for the conversation that the client keeps, from a system message or a
-    /// header.
+    /// The client's own name for the conversation, from a system message or a header.
     pub session: Option<String>,
     /// The client's own name for its user; never sent upstream.
     pub user: Option<String>,
-    /// The folder that a backend on this machine shall work in, from a header.
+    /// The folder that a backend on this machine should work in, from a header.
     pub workspace: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What a request says and has, for counting.
+//! The texts and images of a request, for counting.
 
 use super::{Item, Part, TurnRequest};
 

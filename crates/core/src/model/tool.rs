@@ -32,7 +32,7 @@ pub struct ToolCall {
     pub arguments: String,
 }
 
-/// What the client's tool gave back.
+/// The result of the client's tool.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ToolResult {
     pub call_id: String,

@@ -3,9 +3,9 @@
 /// Where the numbers come from. Estimates are never passed off as the backend's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UsageSource {
-    /// The backend said so at the end of the turn.
+    /// Reported by the backend at the end of the turn.
     Backend,
-    /// Put together from the backend's running counters.
+    /// Added up from the backend's running counters.
     BackendPartial,
     /// Counted here with a tokenizer.
     #[default]
@@ -29,7 +29,7 @@ impl Usage {
         self.input.saturating_add(self.output)
     }
 
-    /// What was counted of something that is a part of it: no number is smaller than that.
+    /// Raises each number to at least that of a part of it.
     #[must_use]
     pub fn at_least(self, part: Self) -> Self {
         let output = self.output.max(part.output);

@@ -7,7 +7,7 @@
 
 use super::{ModelInfo, ModelList, family::version, slug};
 
-/// A kind of model: the words an id of it has, and the ones it has not.
+/// A kind of model: the words that its ids have, and those that they do not have.
 #[derive(Debug)]
 struct ModelKind {
     has: &'static [&'static str],
@@ -36,8 +36,8 @@ const KIMI: ModelKind = kind(&["kimi"], &[]);
 const GLM: ModelKind = kind(&["glm"], &[]);
 const COMPOSER: ModelKind = kind(&["composer"], &[]);
 
-/// The kinds a name stands for, best first. A table for people to extend: the first
-/// row whose pattern fits counts, `*` at the end of a pattern means any rest.
+/// The kinds that a name stands for, best first. A table to extend: the first row with a matching
+/// pattern counts; `*` at the end of a pattern matches any rest.
 const TABLE: &[(&str, &[ModelKind])] = &[
     ("sonnet*", &[SONNET, OPUS, HAIKU]),
     ("opus*", &[OPUS, FABLE, SONNET]),
@@ -55,7 +55,7 @@ const TABLE: &[(&str, &[ModelKind])] = &[
     ("gpt-5-mini*", &[GPT_MINI, GPT_LUNA, GPT_NANO, GPT_ANY]),
     ("gpt-5-nano*", &[GPT_NANO, GPT_LUNA, GPT_MINI, GPT_ANY]),
     ("gpt-5-codex*", &[CODEX, GPT, GPT_ANY]),
-    // Codex offers to go over to these, and writes that into its settings.
+    // Codex offers to switch to these, and writes that into its settings.
     ("gpt-6-luna*", &[GPT_LUNA, GPT_MINI, GPT_NANO, GPT_ANY]),
     ("gpt-6*", &[GPT, GPT_ANY]),
     ("codex*", &[CODEX, GPT, GPT_ANY]),
@@ -142,7 +142,8 @@ impl ModelList {
             .filter(|(alias, id)| alias != id)
             .collect();
         for name in SHOWN {
-            // Of Anthropic's names people ask what they mean, though it be themselves.
+            // Anthropic's names are listed even where they mean themselves, because people ask for
+            // them.
             let listed = self.models().iter().any(|model| model.id == name);
             let known = listed && !name.starts_with(CLAUDE);
             if known || rows.iter().any(|(alias, _)| alias == name) {

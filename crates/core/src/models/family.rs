@@ -15,7 +15,7 @@ pub enum Family {
     Other,
 }
 
-/// Tokens that fit in, tokens that come out.
+/// Tokens of the input, tokens of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TokenLimits {
     pub(super) context: u32,

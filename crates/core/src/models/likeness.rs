@@ -10,9 +10,9 @@ use crate::model::Effort;
 /// How much alike two ids are; more is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Likeness {
-    /// The same model, set otherwise.
+    /// The same model with other settings.
     Model,
-    /// The same model, set in the same way.
+    /// The same model with the same settings.
     Variant,
     /// The same id.
     Id,
@@ -37,7 +37,7 @@ fn key(base: &str) -> String {
     slug::same_model_key(base)
 }
 
-/// What is not said is off.
+/// A setting that is not mentioned is off.
 fn set(wish: &Wish) -> (Option<Effort>, bool, bool) {
     (wish.effort, wish.thinking == Some(true), wish.fast == Some(true))
 }

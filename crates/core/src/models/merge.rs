@@ -34,8 +34,8 @@ impl ModelList {
     }
 }
 
-/// Whether a slug only says what a listed base with parameters can be asked for. Such
-/// slugs are understood and not shown: a dozen of them per model would bury the list.
+/// Whether a slug only spells out a listed base with parameters. Such slugs are accepted but not
+/// listed: a dozen of them for each model would clutter the list.
 fn is_spelled_out(model: &ModelInfo, models: &[ModelInfo]) -> bool {
     let (base, wish) = slug::split(&model.id);
     let Some(base) = models.iter().find(|other| other.id == base && other.id != model.id) else {

@@ -21,7 +21,7 @@ pub use resolve::{ModelPick, Resolved, UnknownName, Via};
 
 /// The id the backend knows its own choice by.
 pub const AUTO_WIRE_ID: &str = "default";
-/// What people and clients call it.
+/// What users and clients call it.
 pub const AUTO_NAME: &str = "auto";
 
 /// What the families call the effort.
@@ -31,16 +31,16 @@ const EFFORT_PARAMETERS: [&str; 3] = ["effort", "reasoning", "reasoning_effort"]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModelInfo {
-    /// What goes on the wire.
+    /// The id on the wire.
     pub id: String,
     /// What the backend shows as id, when that differs; may be empty.
     pub display_id: String,
     pub name: String,
     pub short_name: String,
     pub aliases: Vec<String>,
-    /// Names of before the backend had parameters.
+    /// Names from before the backend had parameters.
     pub legacy_slugs: Vec<String>,
-    /// It can think before it answers.
+    /// It can reason before it answers.
     pub thinking: bool,
     /// It only runs in max mode.
     pub max_mode: bool,
@@ -74,7 +74,7 @@ pub struct VariantInfo {
     pub legacy_slug: String,
     pub parameters: Vec<(String, String)>,
     pub max_mode: bool,
-    /// What the backend's own clients choose when nothing is said.
+    /// What the backend's own clients choose by default.
     pub is_default: bool,
     /// The same for max mode.
     pub is_default_max: bool,

@@ -9,7 +9,7 @@ use crate::model::Effort;
 
 const CONTEXT: &str = "context";
 
-/// The OpenAI family refuses effort slugs as ids, so they always become parameters.
+/// The OpenAI family refuses slugs with an effort as ids, so efforts always become parameters.
 pub(super) fn gpt(base: &str, info: &ModelInfo, wish: &Wish, via: Via) -> Resolved {
     // The generations before 5 have no effort to set.
     let thinks = !base.starts_with("gpt-4") && !base.starts_with("gpt-3");
@@ -39,8 +39,8 @@ pub(super) fn gpt(base: &str, info: &ModelInfo, wish: &Wish, via: Via) -> Resolv
     }
 }
 
-/// For models whose parameters the list defines: the variant's or the default's
-/// values, changed by what was asked. What a model does not know is not sent.
+/// For models whose parameters the list defines: the values of the variant or the default, changed
+/// by the request. A parameter that the model does not have is not sent.
 pub(super) fn with_parameters(
     model: &ModelInfo,
     variant: Option<&VariantInfo>,

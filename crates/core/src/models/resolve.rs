@@ -1,4 +1,4 @@
-//! From the name a client wrote to what goes on the wire.
+//! Resolves the name that a client sent to a model of the backend.
 
 use super::{
     AUTO_NAME, AUTO_WIRE_ID, Family, ModelInfo, ModelList, VariantInfo,
@@ -19,7 +19,7 @@ pub struct ModelPick {
     pub max_mode: bool,
 }
 
-/// A model, chosen.
+/// A resolved model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolved {
     pub wire_id: String,
@@ -47,7 +47,7 @@ pub enum Via {
     PassedThrough,
 }
 
-/// What to do with a name that nothing knows.
+/// What to do with an unknown name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnknownName {
     #[default]
@@ -55,7 +55,7 @@ pub enum UnknownName {
     PassThrough,
 }
 
-/// What a name was found to be.
+/// What a name turned out to be.
 #[derive(Clone, Copy)]
 enum Hit<'a> {
     Model(&'a ModelInfo),
@@ -103,7 +103,7 @@ impl ModelList {
         passed.ok_or_else(|| self.not_found(name))
     }
 
-    /// By what the list itself says.
+    /// By the list itself.
     fn by_name(&self, name: &str, field: &Wish) -> Option<Resolved> {
         if let Some(hit) = self.find(name) {
             return Some(self.settle(hit, field.clone(), Via::Listed));
@@ -203,10 +203,10 @@ impl ModelList {
             Hit::Model(model) if !model.parameters.is_empty() => {
                 return with_parameters(model, None, &wish, via);
             }
-            // The slug's own words count more than the request's effort field.
+            // Words in the slug take precedence over the request's effort field.
             Hit::Model(model) => (model, slug::split(&model.id).1.or(wish)),
             Hit::Base(model) => (model, wish),
-            // An old name is the weaker one: the request's own fields come first.
+            // An old name is weaker: the request's own fields take precedence.
             Hit::Legacy(model, slug) => {
                 let wish = wish.or(slug::split(slug).1);
                 if !model.parameters.is_empty() {
@@ -301,7 +301,7 @@ fn is_auto(name: &str) -> bool {
     name.eq_ignore_ascii_case(AUTO_NAME) || name.eq_ignore_ascii_case(AUTO_WIRE_ID)
 }
 
-/// How far a slug is from what was asked, coarse to fine.
+/// How far a slug is from the request, coarse to fine.
 fn distance(own: &Wish, wish: &Wish) -> (bool, usize, usize) {
     let fast = own.fast.unwrap_or(false) != wish.fast.unwrap_or(false);
     let thinking = own.thinking.unwrap_or(false) != wish.thinking.unwrap_or(false);
@@ -327,7 +327,7 @@ fn passed_through(name: &str, field: Wish) -> Option<Resolved> {
         let resolved = gpt(base, &ModelInfo::from_id(base), &suffixes.or(wish), Via::PassedThrough);
         return Some(Resolved { info: None, ..resolved });
     }
-    // Nothing is known about its controls: only what was written out is sent.
+    // Its parameters are not known: only what was written out is sent.
     let mut parameters = slug::written_out(name);
     set_composer_tier(&mut parameters, base, &wish);
     Some(Resolved {

@@ -3,7 +3,7 @@
 use super::family::Family;
 use crate::model::Effort;
 
-/// What a name asks for beside the model itself.
+/// What a name asks for besides the model itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wish {
     pub(super) effort: Option<Effort>,
@@ -25,7 +25,7 @@ impl Wish {
         *self == Self::default()
     }
 
-    /// `self` where it says something, `weaker` elsewhere.
+    /// The fields of `self` where they are set, those of `weaker` elsewhere.
     pub(super) fn or(mut self, weaker: Self) -> Self {
         // A client that names an effort has also decided about thinking.
         if self.effort.is_none() {
@@ -62,7 +62,7 @@ fn parse_bool(word: &str) -> Option<bool> {
     }
 }
 
-/// Clients put their provider's name in front.
+/// Clients put the name of their provider in front.
 const PREFIXES: [&str; 4] = ["cursor/", "cursor:", "cursor-plan:", "models/"];
 
 pub(super) fn strip_prefixes(name: &str) -> &str {
@@ -73,8 +73,8 @@ pub(super) fn strip_prefixes(name: &str) -> &str {
     name
 }
 
-/// Splits off `[fast=true]`, `[1m]` and `:high`. `None` when such a part is there
-/// and says nothing we know.
+/// Splits off `[fast=true]`, `[1m]` and `:high`. `None` if there is such a part and it is not
+/// known.
 pub(super) fn strip_controls(name: &str) -> Option<(&str, Wish)> {
     let (mut rest, mut wish) = strip_brackets(name)?;
     if let Some((before, word)) = rest.rsplit_once(':') {

@@ -1,6 +1,6 @@
-//! What a failure of the backend means for the caller. Cursor's own error enum is
-//! looked at first; its words only where there is no enum or it is too coarse to
-//! distinguish a quota from an old client; then the Connect code or the HTTP status.
+//! What a failure of the backend means for the caller. Cursor's own error enum is checked first;
+//! the words of a message only if there is no enum or it is too coarse to distinguish a quota from
+//! an old client; then the Connect code or the HTTP status.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -13,20 +13,20 @@ use crate::{
     redact,
 };
 
-/// What may be done about a failure, beside reporting it.
+/// How to react to a failure, besides reporting it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remedy {
     /// Nothing: the same request would fail again.
     None,
-    /// A passing fault: another try helps while nothing was sent on to the client.
+    /// A temporary fault: another attempt helps, as long as nothing was sent to the client.
     Retry,
     /// The stream is gone though the turn may live: resume it.
     Resume,
-    /// This conversation id or its stored state is bad: a fresh one works.
+    /// This conversation id or its stored state is unusable: a fresh one works.
     FreshConversation,
-    /// The token is not taken (any more): another one may be.
+    /// The token was refused (or is no longer accepted): another one may work.
     FreshToken,
-    /// The provider does not take this prompt: the history in another form may pass.
+    /// The provider does not accept this prompt: another form of the history may work.
     OtherForm,
     /// The service wants a tool among the allowed ones.
     AllowTool,

@@ -1,5 +1,5 @@
-//! Counting what the backend says that we do not understand. Drift is normal; it
-//! must never be silent.
+//! Counts what the backend sends and we do not understand. Drift is normal, but must never be
+//! silent.
 
 use std::collections::BTreeMap;
 

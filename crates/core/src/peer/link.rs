@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::{codec::connect::ConnectError, error::TurnError};
 
-/// Why there is no stream, or no longer one. The variants differ in what may be
-/// done about them, not in wording.
+/// Why there is no stream, or no longer one. The variants differ in the possible remedies, not in
+/// wording.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LinkError {
     /// No connection came about (DNS, TCP, TLS, proxy): nothing was sent.
@@ -16,7 +16,7 @@ pub enum LinkError {
     Status { status: u16, error: Option<ConnectError>, retry_after: Option<Duration> },
     /// The peer refused the stream before it looked at it (GOAWAY, REFUSED_STREAM).
     Refused(String),
-    /// The driver knows what is wrong, and that another try does not help.
+    /// The driver knows the cause, and another attempt would not help.
     Fault(Box<TurnError>),
     /// The stream was reset or the connection died after it was open.
     Reset(String),

@@ -9,12 +9,12 @@ pub(super) struct Calls<C> {
     /// How many ids were given out.
     count: u32,
     pub(super) list: Vec<Call<C>>,
-    /// The client takes one call after the other.
+    /// The client takes one call at a time.
     pub(super) one_by_one: bool,
-    /// When the newest call was handed out, while its siblings may still come.
+    /// When the newest call was handed out, while others of its batch may still come.
     pub(super) batch: Option<Millis>,
-    /// Calls of this run that the backend said it would make, and calls that it made or that
-    /// were refused. Either may be first.
+    /// Calls of this run that the backend announced, and calls that it made or that were refused.
+    /// Either number may be ahead.
     expected: usize,
     made: usize,
 }
@@ -29,11 +29,11 @@ pub(super) struct Call<C> {
 
 #[derive(Debug)]
 pub(super) enum CallStage<C> {
-    /// The client does not have it yet: others come first.
+    /// The client does not have it yet: other calls come first.
     Held(AskedCall<C>),
     /// With the client.
     Out(AskedCall<C>),
-    /// With the client, though the backend no longer waits.
+    /// With the client, although the backend no longer waits for it.
     Lost { arguments: String },
 }
 
@@ -68,8 +68,8 @@ impl<C> Call<C> {
         }
     }
 
-    /// Whether its result has room for words beside it. What is a file's content to the
-    /// backend, or a command's output, has none.
+    /// Whether its result has room for a message. The content of a file or the output of a command
+    /// has none.
     pub(super) fn takes_words(&self) -> bool {
         self.asked().is_some_and(|asked| asked.is_client_tool)
     }
@@ -95,7 +95,7 @@ impl<C> Calls<C> {
         }
     }
 
-    /// A link opened: what an earlier one announced does not come on it.
+    /// A link opened: calls that were announced on an earlier one do not come on it.
     pub(super) fn begin_run(&mut self) {
         self.batch = None;
         (self.expected, self.made) = (0, 0);
@@ -140,12 +140,12 @@ impl<C> Calls<C> {
         self.expected += 1;
     }
 
-    /// The backend will make so many more calls.
+    /// The backend will make this many more calls.
     pub(super) fn expect_just(&mut self, ahead: usize) {
         self.expected = self.made + ahead;
     }
 
-    /// Something happened that the batch waits for.
+    /// Something happened for which the batch waits.
     pub(super) fn extend_batch(&mut self, now: Millis) {
         if let Some(newest) = &mut self.batch {
             *newest = now;
@@ -157,12 +157,12 @@ impl<C> Calls<C> {
         self.made += 1;
     }
 
-    /// Whether the backend said that more calls come.
+    /// Whether the backend announced more calls.
     pub(super) fn are_expected(&self) -> bool {
         self.expected > self.made && !self.one_by_one
     }
 
-    /// Calls that were expected and did not come are not waited for again.
+    /// Stops waiting for calls that were expected and did not come.
     pub(super) fn end_batch(&mut self) {
         self.batch = None;
         self.expected = self.expected.min(self.made);

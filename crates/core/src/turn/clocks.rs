@@ -18,7 +18,7 @@ impl<P: Peer> Turn<P> {
         };
         match self.state {
             TurnState::Done => None,
-            // No client waits for an answer: only the link itself can be late.
+            // No client waits for an answer: only the link itself can time out.
             TurnState::AwaitingTools => peer(),
             TurnState::Backoff { until } => Some(whole.min(until)),
             TurnState::Opening => Some(whole),

@@ -1,4 +1,4 @@
-//! How a leg, or the whole turn, is over.
+//! How a leg, or the whole turn, ends.
 
 use super::{Command, Turn, TurnState, offer::CALL_NOW, view};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl<P: Peer> Turn<P> {
-    /// The backend says that its answer is complete.
+    /// The backend reports that its answer is complete.
     pub(super) fn on_ended(&mut self, reason: FinishReason, now: Millis) {
         if self.state == TurnState::AwaitingTools {
             // Without the results: they will be sent in a new run.
@@ -16,7 +16,7 @@ impl<P: Peer> Turn<P> {
         } else if self.answer.has_calls() {
             self.finish(FinishReason::ToolCalls);
         } else if self.peer.resumes() && self.answer.visible() == self.visible_before {
-            // What was said before the cut is not the whole answer.
+            // The text before the cut is not the whole answer.
             self.recover(PeerFailure::cut_short(), now);
         } else if self.answer.is_empty() {
             let text = "Cursor ended the turn without an answer.";
@@ -29,8 +29,8 @@ impl<P: Peer> Turn<P> {
         }
     }
 
-    /// The run failed. That does not matter when its calls are with the client: those are
-    /// complete, and a new run gets their results.
+    /// The run failed. That does not matter if its calls are with the client: those are complete,
+    /// and a new run gets their results.
     pub(super) fn on_failed(&mut self, failure: PeerFailure, now: Millis) {
         if self.state == TurnState::AwaitingTools {
             self.hang_up();
@@ -42,7 +42,7 @@ impl<P: Peer> Turn<P> {
         }
     }
 
-    /// The answer lacks the call that the client asked for. It is asked for once more.
+    /// The answer lacks the call that the client requires. It is requested once more.
     fn insist(&mut self) {
         let may_insist = !self.tried.insisted && self.tried.attempts.may_run();
         if !may_insist {
@@ -58,9 +58,9 @@ impl<P: Peer> Turn<P> {
         self.open(false);
     }
 
-    /// The client has all it wants of this answer: nothing more of it is given, and the
-    /// backend is told to stop. `shown` is the text that the client saw, if that is known.
-    /// Gives the tokens that the backend counted; [`Self::uncounted`] is what the client saw.
+    /// Ends the answer, because the client needs no more of it, and stops the backend. `shown` is
+    /// the text that the client saw, if that is known. Returns the tokens that the backend counted;
+    /// [`Self::uncounted`] is what the client saw.
     pub fn cut(&mut self, shown: Option<String>) -> Option<Usage> {
         self.cut = true;
         self.peer.set_shown(Shown::Cut(shown.clone()));
@@ -77,8 +77,8 @@ impl<P: Peer> Turn<P> {
         self.cut
     }
 
-    /// The answer that just ended is not what its client asked for: asks the model again. The
-    /// next events are the answer in its place. Gives false when there is nothing to ask about.
+    /// The answer that just ended is not what its client asked for: asks the model again. The next
+    /// events are the answer in its place. Returns false if there is nothing to ask about.
     pub fn ask_again(&mut self, text: &str) -> bool {
         let may_ask = self.request.is_some() && self.tried.attempts.may_run();
         if self.state != TurnState::Done || !may_ask {
@@ -104,8 +104,8 @@ impl<P: Peer> Turn<P> {
         self.end(LinkRelease::Finished);
     }
 
-    /// Lets go of a link whose client has its ending. What the backend waits for is sent in a
-    /// new run when the client comes back.
+    /// Releases a link whose client has its ending. Calls that the backend waits for are answered
+    /// in a new run when the client comes back.
     pub(super) fn hang_up(&mut self) {
         self.end(LinkRelease::Working);
     }
@@ -115,7 +115,7 @@ impl<P: Peer> Turn<P> {
         self.state = TurnState::Done;
     }
 
-    /// Lets go of the present link.
+    /// Releases the present link.
     pub(super) fn leave(&mut self, how: LinkRelease) {
         let mut farewell = Vec::new();
         let cancel = if self.is_open() { self.peer.leave(how, &mut farewell) } else { true };

@@ -77,13 +77,13 @@ pub struct Turn<P: Peer> {
     calls: Calls<P::Call>,
     loops: LoopGuard,
     offer: Offer,
-    /// `tool_choice` leaves the model no other way than a call.
+    /// `tool_choice` requires a call.
     must_call: bool,
     counted: Counted,
     /// The answer ended by [`Self::cut`].
     cut: bool,
     tried: Tried,
-    /// Another token was asked for: once in a turn, not in each leg.
+    /// Another token was requested: once in a turn, not in each leg.
     reauthorized: bool,
 }
 
@@ -151,7 +151,7 @@ impl<P: Peer> Turn<P> {
         }
     }
 
-    /// Something came over the open link.
+    /// A message came over the open link.
     pub fn on_message(&mut self, message: P::In, now: Millis) {
         if self.is_open() {
             self.peer.on_message(message, now);
@@ -173,12 +173,12 @@ impl<P: Peer> Turn<P> {
         }
     }
 
-    /// The client is gone: tells the backend to stop.
+    /// The client is gone: stops the backend.
     pub fn cancel(&mut self) {
         self.abort(TurnError::new(ErrorCode::Cancelled, "The client disconnected."));
     }
 
-    /// Ends the turn with this error and tells the backend to stop.
+    /// Ends the turn with this error and stops the backend.
     pub fn abort(&mut self, error: TurnError) {
         match self.state {
             TurnState::Backoff { .. } | TurnState::Opening | TurnState::Streaming => {
@@ -245,7 +245,7 @@ impl<P: Peer> Turn<P> {
         matches!(self.state, TurnState::Streaming | TurnState::AwaitingTools)
     }
 
-    /// Takes everything that the peer has, for either side.
+    /// Processes everything that the peer has, in both directions.
     fn pump(&mut self, now: Millis) {
         while self.is_open() {
             let view = view(self.state, &self.answer, &self.calls, self.request.as_deref());
@@ -287,7 +287,7 @@ impl<P: Peer> Turn<P> {
         }
         let held = self.answer.waiting() + self.calls.bytes();
         if self.state == TurnState::AwaitingTools && held > self.settings.parked_bytes {
-            // More than is kept for a client that may never come back.
+            // The limit for a client that may never come back.
             self.hang_up();
         }
     }
@@ -299,7 +299,7 @@ impl<P: Peer> Turn<P> {
         }
     }
 
-    /// Takes note of how `request` wants its tools called.
+    /// Notes how `request` wants its tools to be called.
     fn demand(&mut self, request: &TurnRequest) {
         self.offer = Offer::of(request);
         self.calls.one_by_one = !request.parallel_tool_calls;
@@ -310,7 +310,7 @@ impl<P: Peer> Turn<P> {
     }
 }
 
-/// What the peer may know. A function of the parts, so that the peer can be borrowed beside it.
+/// What the peer may know. A function over the fields, so that the peer can be borrowed as well.
 fn view<'a, C>(
     state: TurnState,
     answer: &'a TurnAnswer,

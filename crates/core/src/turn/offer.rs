@@ -5,10 +5,10 @@ use crate::{
     model::{Item, Message, Part, Role, ToolChoice, TurnRequest},
 };
 
-/// So many requests that are refused in one leg are a loop of their own.
+/// This many refused requests in one leg are a loop of their own.
 pub(crate) const STUBBORN: u32 = 64;
 
-/// What is asked for when an answer lacks the call that must be in it.
+/// The question after an answer that lacks the required call.
 pub(crate) const CALL_NOW: &str = "Call the tool now. Do not answer with text.";
 
 /// Which of its tools a request offers to the model.
@@ -30,13 +30,13 @@ impl Offer {
     }
 }
 
-/// Whether `tool_choice` leaves the model no other way than a call.
+/// Whether `tool_choice` requires a call.
 pub(crate) fn must_call(request: &TurnRequest) -> bool {
     matches!(request.tool_choice, ToolChoice::Required | ToolChoice::Named(_))
 }
 
-/// Nothing but results can be said on a stream that waits for them, so what the user
-/// says meanwhile rides on one.
+/// A stream that waits for results accepts nothing else, so a message of the user is sent with one
+/// of them.
 pub(crate) fn beside(messages: &[&Message]) -> Vec<Part> {
     let mut content = Vec::new();
     for part in messages.iter().flat_map(|message| &message.parts) {
@@ -48,11 +48,11 @@ pub(crate) fn beside(messages: &[&Message]) -> Vec<Part> {
     content
 }
 
-/// What the new items of a request bring to a turn that waits for results.
+/// What the new items of a request contain for a turn that waits for results.
 pub(crate) struct Brought<'a> {
-    /// There is a result that is waited for.
+    /// There is an awaited result.
     pub(crate) any: bool,
-    /// What the user says beside the results.
+    /// The user's messages next to the results.
     pub(crate) messages: Vec<&'a Message>,
 }
 
@@ -62,7 +62,7 @@ impl<'a> Brought<'a> {
         for item in items {
             match item {
                 Item::ToolResult(result) => brought.any |= awaits(&result.call_id),
-                // What stands before the results was said before the calls.
+                // Messages before the results belong to the time before the calls.
                 Item::Message(message) if brought.any && message.role == Role::User => {
                     brought.messages.push(message);
                 }
@@ -73,8 +73,7 @@ impl<'a> Brought<'a> {
     }
 }
 
-/// Counts the new results, and lets a note ride on those that repeat themselves and have
-/// room for words.
+/// Counts the new results, and adds a note to repeated ones that have room for it.
 pub(crate) fn note_loops(
     loops: &mut LoopGuard,
     request: &mut TurnRequest,

@@ -1,4 +1,4 @@
-//! Another try: what is done about a failure, by how far the turn got.
+//! Retries: what is done about a failure, depending on how far the turn got.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(super) struct Tried {
     resumed: bool,
     /// From the start, because the lost link had results that its first message lacks.
     rebuilt: bool,
-    /// With a word about the tool call that must come.
+    /// With a message that requires the tool call.
     pub(super) insisted: bool,
     /// Requests of the backend that were refused.
     pub(super) refusals: u32,
@@ -39,12 +39,12 @@ impl Tried {
 }
 
 impl<P: Peer> Turn<P> {
-    /// The rules for another try, in one place. As long as the client has seen nothing of the
-    /// leg, or the backend said nothing on the link, a temporary failure is retried with
-    /// back-off, whatever the backend has asked for meanwhile, and a fresh conversation is tried once where that is what helps. A turn
-    /// whose transport was lost is resumed once, from the newest checkpoint, unless the
-    /// client has seen more than that: it would come twice. A token that is refused is
-    /// replaced once, while nothing of this link has reached the model.
+    /// The rules for another attempt, in one place. As long as the client has seen nothing of the
+    /// leg, or the backend sent nothing on the link, a temporary failure is retried with back-off,
+    /// whatever the backend has requested meanwhile, and a fresh conversation is tried once if that
+    /// helps. A turn whose transport was lost is resumed once, from the newest checkpoint, unless
+    /// the client has seen more than that, which would come twice. A refused token is replaced
+    /// once, as long as nothing of this link has reached the model.
     pub(super) fn recover(&mut self, failure: PeerFailure, now: Millis) {
         let PeerFailure { error, remedy } = failure.for_profile(&self.settings.sign_in);
         let again = matches!(remedy, Remedy::Retry | Remedy::Resume);
@@ -56,10 +56,10 @@ impl<P: Peer> Turn<P> {
             &self.calls,
             self.request.as_deref(),
         ));
-        // What the backend asked for on the old link, it will ask for again.
+        // The backend will repeat what it requested on the old link.
         self.calls.list.clear();
         if !self.tried.attempts.may_run() {
-            // Each remedy is used at most once, but all of them together are too many.
+            // Each remedy is used at most once, but all of them together would be too many.
         } else if silent && again {
             if let Some(wait) = self.wait_for_retry(&error) {
                 self.leave(LinkRelease::Replaced);
@@ -118,7 +118,7 @@ impl<P: Peer> Turn<P> {
         self.settings.backoff.retries = retries;
     }
 
-    /// How long to wait before the next retry. None: there is none left.
+    /// How long to wait before the next retry. `None`: none is left.
     fn wait_for_retry(&mut self, error: &TurnError) -> Option<Duration> {
         let jitter = self.draws.fraction();
         self.tried.attempts.retry(&self.settings.backoff, jitter, error.retry_after)

@@ -1,4 +1,4 @@
-//! Results on their way back to the backend, and the leg that they begin.
+//! Results that go back to the backend, and the leg that they begin.
 
 use super::{
     Turn, TurnState,
@@ -13,14 +13,14 @@ use crate::{
 };
 
 impl<P: Peer> Turn<P> {
-    /// Resumes the parked turn with the results that `request` brings. The next events are the
-    /// answer to `request`. Results that are not awaited are passed over; calls that got none
-    /// are answered with that; of two results for one call the later counts.
+    /// Resumes the parked turn with the results in `request`. The next events are the answer to
+    /// `request`. Results that are not awaited are ignored; a call without a result is answered as
+    /// such; the later of two results for one call counts.
     ///
     /// # Errors
-    /// Gives the request back when the waiting link cannot serve it: none of its new
-    /// results is awaited here, the backend gave up on one, it offers other tools, or it says
-    /// something to the model that no result has room for.
+    /// Returns the request if the waiting link cannot serve it: none of its new results is awaited
+    /// here, the backend no longer waits for one, it offers other tools, or it has a message for
+    /// which no result has room.
     pub fn resume(
         &mut self,
         mut request: TurnRequest,
@@ -83,7 +83,7 @@ impl<P: Peer> Turn<P> {
         }
     }
 
-    /// Hands out calls that came late, or had to wait for others.
+    /// Hands out calls that came late or had to wait for others.
     fn begin_held_calls(&mut self, now: Millis) {
         if !self.calls.is_empty() {
             self.answer.started();

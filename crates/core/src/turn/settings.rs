@@ -1,4 +1,4 @@
-//! What a turn is set to. All time is configurable; the defaults are what live traffic needs.
+//! The settings of a turn. All times are configurable; the defaults are what live traffic needs.
 
 use std::borrow::Cow;
 
@@ -13,9 +13,9 @@ pub struct Settings {
     pub backoff: Backoff,
     /// Keep the link open while the client runs its tools.
     pub park: bool,
-    /// How much of what the backend says meanwhile is kept for the next request.
+    /// How much output of the backend is kept meanwhile for the next request.
     pub parked_bytes: usize,
-    /// So many equal calls with equal outcomes are let through; 0 lets all.
+    /// How many equal calls with equal outcomes are allowed; 0 allows any number.
     pub max_repeat: u32,
     /// The command that signs this profile in, for refusals of the sign-in.
     pub sign_in: Cow<'static, str>,

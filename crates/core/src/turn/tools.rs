@@ -31,17 +31,17 @@ impl<P: Peer> Turn<P> {
         }
     }
 
-    /// The backend no longer wants this one.
+    /// The backend no longer wants this call.
     pub(super) fn on_withdrawn(&mut self, key: u64) {
         self.calls.withdraw(key);
         if self.state == TurnState::AwaitingTools && !self.calls.list.iter().any(Call::is_out) {
-            // No result that the client brings could wake it.
+            // No result of the client could wake it.
             self.hang_up();
         }
     }
 
-    /// Something that the backend asked for was refused. A model that asks again and again
-    /// would continue until the last clock runs out.
+    /// A request of the backend was refused. A model that repeats it again and again would continue
+    /// until the last clock expires.
     pub(super) fn on_refused(&mut self) {
         self.calls.made();
         self.tried.refusals += 1;
@@ -59,13 +59,13 @@ impl<P: Peer> Turn<P> {
 // === to the client ===
 
 impl<P: Peer> Turn<P> {
-    /// Whether a further call has to wait: for the results of those that the client has, or
-    /// because the client takes one after the other.
+    /// Whether a further call must wait: for the results of those that the client has, or because
+    /// the client takes one at a time.
     fn holds_calls(&self) -> bool {
         self.state == TurnState::AwaitingTools || (self.calls.one_by_one && self.answer.has_calls())
     }
 
-    /// Gives the client a call that it knows nothing of.
+    /// Sends the client a call that it has not seen at all.
     pub(super) fn hand_out(&mut self, at: usize, now: Millis) {
         let Some(call) = self.calls.list.get_mut(at) else { return };
         let CallStage::Held(asked) = &call.stage else { return };
@@ -85,7 +85,7 @@ impl<P: Peer> Turn<P> {
         self.calls.batch = Some(now);
     }
 
-    /// Until when further calls are waited for before the client gets those that are there.
+    /// How long to wait for further calls before the client gets those that are there.
     pub(super) fn batch_until(&self) -> Option<Millis> {
         let newest = self.calls.batch?;
         let are_expected = self.calls.are_expected();
@@ -109,7 +109,7 @@ impl<P: Peer> Turn<P> {
         }
     }
 
-    /// Whether the result of this call is waited for.
+    /// Whether the result of this call is awaited.
     #[must_use]
     pub fn awaits(&self, call_id: &str) -> bool {
         self.calls.awaits(call_id)

@@ -1,4 +1,4 @@
-//! What is left to count when the backend does not say how many tokens a leg took.
+//! What remains to be counted when the backend does not report the tokens of a leg.
 
 use super::{Turn, TurnState, view};
 use crate::{answer::Produced, model::Usage, peer::Peer, tokens::Sample};
@@ -26,8 +26,8 @@ pub struct Uncounted {
 }
 
 impl<P: Peer> Turn<P> {
-    /// Notes the tokens that the client was told for the leg that ends, so that the next one
-    /// counts only what is new.
+    /// Notes the tokens that were reported for the leg that ends, so that the next one counts only
+    /// what is new.
     pub fn note_usage(&mut self, usage: &Usage) {
         self.counted = Counted { before: Some(usage.total()), new_texts: Vec::new() };
         self.answer.note_output(usage.output, usage.reasoning);
@@ -38,7 +38,7 @@ impl<P: Peer> Turn<P> {
         }
     }
 
-    /// What to count when the backend did not: the leg that just ended.
+    /// What to count of the leg that just ended, if the backend did not report it.
     #[must_use]
     pub fn uncounted(&mut self) -> Uncounted {
         let Produced { answer, thoughts, output } = self.answer.produced();
@@ -53,8 +53,8 @@ impl<P: Peer> Turn<P> {
         Uncounted { before, prompt, images, answer, thoughts, output }
     }
 
-    /// What the leg that ends teaches about the tokens of its model, if anything: a text that
-    /// is all of what the backend counted. Ask before [`Self::note_usage`].
+    /// A sample of how the model counts tokens, if the leg that ends is one: its text is all that
+    /// the backend counted. Must be called before [`Self::note_usage`].
     #[must_use]
     pub fn sample(&self, usage: &Usage) -> Option<Sample> {
         self.answer.sample(usage)
