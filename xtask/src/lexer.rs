@@ -1,128 +1,69 @@
-//! The tokens of Rust sources, as far as the checks of modules and of texts need them.
+//! Rust sources as trees of words, signs, texts and groups in brackets, with their lines. Comments,
+//! lifetimes and other literals are left out.
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SourceTokenKind {
-    /// White space, comments, characters and lifetimes.
-    Dropped,
-    /// A string in quotes; `raw` if backslashes stand for themselves.
-    Text {
-        raw: bool,
-    },
-    Word,
+use anyhow::anyhow;
+use proc_macro2::{Delimiter, Spacing, Span, TokenStream, TokenTree};
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum SourceTree<'a> {
+    Word(&'a str, usize),
     /// One character, or `::` or `=>`.
-    Sign,
-    Open(char),
-    Close,
+    Sign(&'a str),
+    /// A string in quotes, with what stands before them.
+    Text(&'a str, usize),
+    /// By the bracket that opens it.
+    Group(char, Vec<SourceTree<'a>>),
 }
 
-pub(crate) struct SourceToken<'a> {
-    pub(crate) kind: SourceTokenKind,
-    pub(crate) text: &'a str,
-    /// The line that it begins in.
-    pub(crate) line: usize,
+/// # Errors
+/// The source is not valid Rust.
+pub(crate) fn trees(source: &str) -> anyhow::Result<Vec<SourceTree<'_>>> {
+    let tokens: TokenStream = source.parse().map_err(|error| anyhow!("{error}"))?;
+    Ok(grow(tokens, source))
 }
 
-pub(crate) fn tokens(source: &str) -> impl Iterator<Item = SourceToken<'_>> {
-    let (mut rest, mut line) = (source, 1);
-    std::iter::from_fn(move || {
-        let (kind, length) = next(rest)?;
-        let (text, after) = rest.split_at(length);
-        let token = SourceToken { kind, text, line };
-        line += text.matches('\n').count();
-        rest = after;
-        Some(token)
-    })
-}
-
-/// The first token and its length in bytes; None at the end.
-fn next(rest: &str) -> Option<(SourceTokenKind, usize)> {
-    let first = rest.chars().next()?;
-    let found = if first.is_whitespace() {
-        (SourceTokenKind::Dropped, first.len_utf8())
-    } else if rest.starts_with("//") {
-        (SourceTokenKind::Dropped, rest.find('\n').unwrap_or(rest.len()))
-    } else if rest.starts_with("/*") {
-        (SourceTokenKind::Dropped, comment(rest))
-    } else if let Some(length) = string(rest) {
-        (SourceTokenKind::Text { raw: false }, length)
-    } else if let Some(length) = raw_string(rest) {
-        (SourceTokenKind::Text { raw: true }, length)
-    } else if let Some(length) = character(rest) {
-        (SourceTokenKind::Dropped, length)
-    } else if is_word(first) {
-        (SourceTokenKind::Word, rest.find(|it| !is_word(it)).unwrap_or(rest.len()))
-    } else if rest.starts_with("::") || rest.starts_with("=>") {
-        (SourceTokenKind::Sign, 2)
-    } else {
-        let kind = match first {
-            '(' | '[' | '{' => SourceTokenKind::Open(first),
-            ')' | ']' | '}' => SourceTokenKind::Close,
-            _ => SourceTokenKind::Sign,
-        };
-        (kind, first.len_utf8())
-    };
-    Some(found)
-}
-fn is_word(character: char) -> bool {
-    character.is_alphanumeric() || character == '_'
-}
-
-/// A comment in which others may be nested.
-fn comment(rest: &str) -> usize {
-    let (mut depth, mut at) = (0_usize, 0);
-    while let Some(tail) = rest.get(at..).filter(|tail| !tail.is_empty()) {
-        if tail.starts_with("/*") {
-            depth += 1;
-            at += 2;
-        } else if tail.starts_with("*/") {
-            depth -= 1;
-            at += 2;
-            if depth == 0 {
-                return at;
+fn grow(tokens: TokenStream, source: &str) -> Vec<SourceTree<'_>> {
+    let text = |span: Span| source.get(span.byte_range()).unwrap_or_default();
+    let mut trees = Vec::new();
+    // The sign that belongs to the next one.
+    let mut joint = None;
+    for token in tokens {
+        let (span, line) = (token.span(), token.span().start().line);
+        let before = joint.take();
+        match token {
+            TokenTree::Ident(_) if before == Some('\'') => {}
+            TokenTree::Ident(_) => trees.push(SourceTree::Word(text(span), line)),
+            TokenTree::Punct(sign) => {
+                let sign = (before, sign.as_char(), sign.spacing());
+                let pair = match sign {
+                    (Some(':'), ':', _) => Some("::"),
+                    (Some('='), '>', _) => Some("=>"),
+                    _ => None,
+                };
+                trees.pop_if(|_| pair.is_some());
+                joint = Some(sign.1).filter(|_| sign.2 == Spacing::Joint && pair.is_none());
+                if sign.1 != '\'' {
+                    trees.push(SourceTree::Sign(pair.unwrap_or(text(span))));
+                }
             }
-        } else {
-            at += tail.chars().next().map_or(1, char::len_utf8);
+            TokenTree::Literal(_) if is_string(text(span)) => {
+                trees.push(SourceTree::Text(text(span), line));
+            }
+            TokenTree::Literal(_) => {}
+            TokenTree::Group(group) => {
+                let inner = grow(group.stream(), source);
+                trees.push(match group.delimiter() {
+                    Delimiter::Parenthesis => SourceTree::Group('(', inner),
+                    Delimiter::Bracket => SourceTree::Group('[', inner),
+                    Delimiter::Brace | Delimiter::None => SourceTree::Group('{', inner),
+                });
+            }
         }
     }
-    rest.len()
+    trees
 }
 
-/// `"…"`, `b"…"` or `c"…"`.
-fn string(rest: &str) -> Option<usize> {
-    let text = rest.strip_prefix(['b', 'c']).unwrap_or(rest).strip_prefix('"')?;
-    let mut escaped = false;
-    let end = text.find(|it| {
-        let ends = it == '"' && !escaped;
-        escaped = it == '\\' && !escaped;
-        ends
-    });
-    Some(end.map_or(rest.len(), |end| rest.len() - text.len() + end + 1))
-}
-
-/// `r"…"` or `r#"…"#`, also with a `b` or `c` before it.
-fn raw_string(rest: &str) -> Option<usize> {
-    let text = rest.strip_prefix(['b', 'c']).unwrap_or(rest).strip_prefix('r')?;
-    let quoted = text.trim_start_matches('#');
-    let hashes = text.len() - quoted.len();
-    let quoted = quoted.strip_prefix('"')?;
-    let end = quoted.find(&format!("\"{}", "#".repeat(hashes)));
-    Some(end.map_or(rest.len(), |end| rest.len() - quoted.len() + end + 1 + hashes))
-}
-
-/// `'a'`, `'\n'`, `b'a'`, or the mark of a lifetime.
-fn character(rest: &str) -> Option<usize> {
-    let text = rest.strip_prefix('b').filter(|text| text.starts_with('\'')).unwrap_or(rest);
-    let text = text.strip_prefix('\'')?;
-    let before = rest.len() - text.len();
-    let mut characters = text.chars();
-    let first = characters.next()?;
-    if first == '\\' {
-        let escape = characters.next()?;
-        let from = first.len_utf8() + escape.len_utf8();
-        return Some(before + from + text.get(from..)?.find('\'')? + 1);
-    }
-    if characters.next() == Some('\'') {
-        return Some(before + first.len_utf8() + 1);
-    }
-    Some(before + text.find(|it| !is_word(it)).unwrap_or(text.len()))
+/// `"…"`, `r"…"`, `br#"…"#` and so on. A comment's text has no quotes in the source.
+fn is_string(literal: &str) -> bool {
+    literal.trim_start_matches(['b', 'c', 'r', '#']).starts_with('"')
 }

@@ -4,7 +4,6 @@
 mod graph;
 mod layers;
 mod source;
-mod tokens;
 
 use std::{fs, path::Path};
 

@@ -5,12 +5,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 
-use super::{
-    graph::{ModuleGraph, UseSite},
-    tokens::{TokenTree, trees},
-};
+use super::graph::{ModuleGraph, UseSite};
+use crate::lexer::{SourceTree, trees};
 
 /// The graph of the crate in a folder. What stands in `lib.rs` or `main.rs` itself is a module
 /// of that name, except that a name which it re-exports belongs to the module it comes from.
@@ -70,15 +68,16 @@ impl ModuleReader<'_> {
             folder: module.folder.clone(),
             file: file.into(),
         };
-        self.code(&trees(&text), &module)
+        let code = trees(&text).with_context(|| file.display().to_string())?;
+        self.code(&code, &module)
     }
 
     fn code<'a>(
         &mut self,
-        mut code: &'a [TokenTree<'a>],
+        mut code: &'a [SourceTree<'a>],
         module: &SourceModule,
     ) -> anyhow::Result<()> {
-        use TokenTree::{Group, Sign, Word};
+        use SourceTree::{Group, Sign, Word};
         loop {
             code = match code {
                 [] => return Ok(()),
@@ -140,12 +139,12 @@ impl ModuleReader<'_> {
     /// One tree of a `use`, below a path. Returns what follows it.
     fn imported<'a>(
         &mut self,
-        tree: &'a [TokenTree<'a>],
+        tree: &'a [SourceTree<'a>],
         above: &[&'a str],
         exported: bool,
         module: &SourceModule,
-    ) -> &'a [TokenTree<'a>] {
-        use TokenTree::{Group, Sign, Word};
+    ) -> &'a [SourceTree<'a>] {
+        use SourceTree::{Group, Sign, Word};
         let mut segments = above.to_vec();
         let (mut rest, mut at) = (tree, 0);
         loop {
@@ -221,17 +220,17 @@ impl ModuleReader<'_> {
 }
 
 /// Without the comma or semicolon that ends a tree of a `use`.
-fn after_separator<'a>(code: &'a [TokenTree<'a>]) -> &'a [TokenTree<'a>] {
+fn after_separator<'a>(code: &'a [SourceTree<'a>]) -> &'a [SourceTree<'a>] {
     code.split_first().map_or(code, |(_, rest)| rest)
 }
 
 /// The words of a path, and what follows it.
-fn path<'a>(mut code: &'a [TokenTree<'a>]) -> (Vec<&'a str>, &'a [TokenTree<'a>]) {
+fn path<'a>(mut code: &'a [SourceTree<'a>]) -> (Vec<&'a str>, &'a [SourceTree<'a>]) {
     let mut segments = Vec::new();
-    while let [TokenTree::Word(segment, _), rest @ ..] = code {
+    while let [SourceTree::Word(segment, _), rest @ ..] = code {
         segments.push(*segment);
         code = match rest {
-            [TokenTree::Sign("::"), after @ ..] => after,
+            [SourceTree::Sign("::"), after @ ..] => after,
             _ => return (segments, rest),
         };
     }
@@ -261,11 +260,11 @@ fn absolute(segments: &[&str], module: &[String]) -> Option<Vec<String>> {
 }
 
 /// `cfg(test)`, also as one of several conditions that must all hold.
-fn is_for_tests(attribute: &[TokenTree<'_>]) -> bool {
+fn is_for_tests(attribute: &[SourceTree<'_>]) -> bool {
     match attribute {
-        [TokenTree::Word("cfg" | "all", _), TokenTree::Group('(', conditions), ..] => {
-            conditions.split(|tree| matches!(tree, TokenTree::Sign(","))).any(|condition| {
-                matches!(condition, [TokenTree::Word("test", _)]) || is_for_tests(condition)
+        [SourceTree::Word("cfg" | "all", _), SourceTree::Group('(', conditions), ..] => {
+            conditions.split(|tree| matches!(tree, SourceTree::Sign(","))).any(|condition| {
+                matches!(condition, [SourceTree::Word("test", _)]) || is_for_tests(condition)
             })
         }
         _ => false,
@@ -273,8 +272,8 @@ fn is_for_tests(attribute: &[TokenTree<'_>]) -> bool {
 }
 
 /// What follows an item, a field, a variant, an arm or a statement.
-fn after_item<'a>(mut code: &'a [TokenTree<'a>]) -> &'a [TokenTree<'a>] {
-    use TokenTree::{Group, Sign, Word};
+fn after_item<'a>(mut code: &'a [SourceTree<'a>]) -> &'a [SourceTree<'a>] {
+    use SourceTree::{Group, Sign, Word};
     while let [Sign("#"), Group('[', _), rest @ ..] | [Word("pub", _), rest @ ..] = code {
         code = rest;
     }

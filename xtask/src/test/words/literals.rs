@@ -1,6 +1,6 @@
 //! The string literals and the doc comments of a Rust file, without those of its tests.
 
-use crate::lexer::{SourceTokenKind, tokens};
+use crate::lexer::{SourceTree, trees};
 
 /// A piece of text and the line that it begins in.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,17 +18,26 @@ pub(super) fn comments(source: &str) -> Vec<TextLine> {
     product(source).lines().zip(1..).filter_map(line).collect()
 }
 
-pub(super) fn literals(source: &str) -> Vec<TextLine> {
-    let literal = tokens(product(source)).filter_map(|token| match token.kind {
-        SourceTokenKind::Text { raw } => {
-            let (_, quoted) = token.text.split_once('"')?;
-            let text = quoted.rsplit_once('"').map_or(quoted, |(text, _)| text);
-            let text = if raw { text.to_owned() } else { without_escapes(text) };
-            Some(TextLine { line: token.line, text })
+pub(super) fn literals(source: &str) -> anyhow::Result<Vec<TextLine>> {
+    let mut found = Vec::new();
+    collect(&trees(product(source))?, &mut found);
+    Ok(found)
+}
+
+fn collect(trees: &[SourceTree<'_>], found: &mut Vec<TextLine>) {
+    for tree in trees {
+        match tree {
+            SourceTree::Text(literal, line) => {
+                let (before, quoted) = literal.split_once('"').unwrap_or_default();
+                let text = quoted.rsplit_once('"').map_or(quoted, |(text, _)| text);
+                let raw = before.contains('r');
+                let text = if raw { text.to_owned() } else { without_escapes(text) };
+                found.push(TextLine { line: *line, text });
+            }
+            SourceTree::Group(_, inner) => collect(inner, found),
+            SourceTree::Word(..) | SourceTree::Sign(_) => {}
         }
-        _ => None,
-    });
-    literal.collect()
+    }
 }
 
 /// The part of a file before its tests.

@@ -6,7 +6,7 @@ mod literals;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 
 use self::literals::{TextLine, comments, literals};
 
@@ -77,7 +77,9 @@ pub(super) fn check() -> anyhow::Result<()> {
         for path in files(&crate::root().join(folder), kind)? {
             let source = crate::read(&path)?;
             let texts = match reading {
-                TextSource::Literals => literals(&source),
+                TextSource::Literals => {
+                    literals(&source).with_context(|| path.display().to_string())?
+                }
                 TextSource::DocComments => comments(&source),
                 TextSource::Whole => whole(&source),
             };

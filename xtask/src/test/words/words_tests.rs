@@ -4,7 +4,7 @@ use super::{
 };
 
 fn texts(source: &str) -> Vec<(usize, String)> {
-    literals(source).into_iter().map(|text| (text.line, text.text)).collect()
+    literals(source).unwrap().into_iter().map(|text| (text.line, text.text)).collect()
 }
 
 #[test]
