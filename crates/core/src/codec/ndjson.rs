@@ -116,7 +116,7 @@ impl Lines {
 /// Without `ESC [ … letter`, the colours of a terminal: JSON writes that character in
 /// another way, so it is not part of the value.
 #[must_use]
-pub fn uncoloured(line: Bytes) -> Bytes {
+fn uncoloured(line: Bytes) -> Bytes {
     const ESCAPE: u8 = 0x1b;
     if memchr::memchr(ESCAPE, &line).is_none() {
         return line;

@@ -175,7 +175,8 @@ impl AcpSpeaker {
     fn release(&mut self, last: ChildEvent) {
         if self.state != AcpState::Over {
             self.end(last);
-            self.out.push_back(ToChild::Release);
+            let session = self.session.clone().or_else(|| self.ready.session.clone());
+            self.out.push_back(ToChild::Release { session });
         }
     }
 

@@ -33,7 +33,7 @@ impl Run {
         std::iter::from_fn(|| self.0.poll_send())
             .map(|sent| match sent {
                 ToChild::Input(line) => serde_json::from_slice(&line).unwrap(),
-                ToChild::Release => json!("release"),
+                ToChild::Release { .. } => json!("release"),
                 other => panic!("{other:?}"),
             })
             .collect()

@@ -68,9 +68,10 @@ pub enum ToChild {
     CloseInput,
     /// The result of a call that waits.
     Result(HostedResult),
-    /// The turn is done with the child and left it in order: it may serve another one.
-    /// A link that is dropped without this word ends the child.
-    Release,
+    /// The turn is done with the child and left it in order: it may serve another one, which can
+    /// continue the conversation that is open in it. A link that is dropped without this message
+    /// ends the child.
+    Release { session: Option<String> },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +89,7 @@ impl fmt::Debug for ToChild {
             Self::Input(bytes) => write!(f, "Input({} bytes)", bytes.len()),
             Self::CloseInput => f.write_str("CloseInput"),
             Self::Result(result) => f.debug_tuple("Result").field(result).finish(),
-            Self::Release => f.write_str("Release"),
+            Self::Release { .. } => f.write_str("Release"),
         }
     }
 }

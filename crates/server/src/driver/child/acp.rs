@@ -35,7 +35,6 @@ use super::{
     kit::{Kit, LOOK_AGAIN, digest},
     link,
     process::{Over, Process},
-    session::Session,
     spawn::spawn,
     workspace::Workspace,
 };
@@ -99,7 +98,6 @@ struct PoolJob {
     end: ChildEnd,
     /// `None`: the process has the right room, and the conversation is open.
     room: Option<Option<ToolRoom>>,
-    resume: Option<String>,
     tools: [u8; 32],
 }
 
@@ -226,7 +224,7 @@ impl ChildPool {
         let (link, end) = link();
         // If the process crashed at this moment, the turn gets the error of any other crash.
         let tools = digest(&start.tools);
-        if job.send(PoolJob { end, room, resume: start.resume, tools }).is_err() {
+        if job.send(PoolJob { end, room, tools }).is_err() {
             debug!("a process exited before its turn");
         }
         Ok(link)
@@ -244,7 +242,7 @@ impl ChildPool {
         self.kit.furnish(&worker.place.workspace, room.as_ref().map(ToolRoom::address)).await?;
         let (link, end) = link();
         let tools = digest(&start.tools);
-        let job = PoolJob { end, room: Some(room), resume: start.resume, tools };
+        let job = PoolJob { end, room: Some(room), tools };
         self.kit.tasks.spawn("cursor-agent acp", worker.work(Some(job), None));
         Ok(link)
     }
@@ -393,7 +391,7 @@ impl Worker {
 
     /// Serves one turn. False: the process cannot be used again.
     async fn turn(&mut self, job: PoolJob) -> bool {
-        let PoolJob { mut end, room, resume, tools } = job;
+        let PoolJob { mut end, room, tools } = job;
         let open = match room {
             Some(room) => {
                 self.room = room;
@@ -408,11 +406,8 @@ impl Worker {
             session: open,
         };
         end.tell(FromChild::Ready(ready)).await;
-        let mut session = Session::of(resume);
-        let over = self.process.serve(&mut end, &mut self.room, &mut session).await;
-        let session = session.name().map(str::to_owned);
-        match over {
-            Over::Released => {
+        match self.process.serve(&mut end, &mut self.room).await {
+            Over::Released(session) => {
                 self.kit.look_back(self.room.as_ref());
                 self.greeted = true;
                 self.place.open = session.map(|session| OpenConversation { session, tools });

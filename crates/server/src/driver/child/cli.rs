@@ -15,7 +15,6 @@ use super::{
     kit::Kit,
     link,
     process::{Over, Process},
-    session::Session,
     spawn::spawn,
     workspace::Workspace,
 };
@@ -89,15 +88,13 @@ impl ChildRun {
             session: None,
         };
         self.end.tell(FromChild::Ready(ready)).await;
-        // The process ends with its turn, so it needs no name to be found by.
-        let mut session = Session::default();
-        let over = self.process.serve(&mut self.end, &mut self.room, &mut session).await;
-        if matches!(over, Over::Released | Over::Exited(Exit { code: Some(0), .. })) {
+        let over = self.process.serve(&mut self.end, &mut self.room).await;
+        if matches!(over, Over::Released(_) | Over::Exited(Exit { code: Some(0), .. })) {
             self.kit.look_back(self.room.as_ref());
         }
         let exit = match over {
             Over::Exited(exit) => Some(exit),
-            Over::Released => {
+            Over::Released(_) => {
                 self.process.see_off().await;
                 None
             }

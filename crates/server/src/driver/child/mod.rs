@@ -16,7 +16,6 @@ mod environment;
 mod find;
 mod kit;
 mod process;
-mod session;
 mod spawn;
 mod status;
 mod tail;

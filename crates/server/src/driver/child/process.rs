@@ -13,7 +13,6 @@ use tokio::{
 
 use super::{
     ChildEnd,
-    session::Session,
     spawn::{Child, Pipes},
     tail::Tail,
 };
@@ -50,8 +49,8 @@ pub(super) enum Over {
     Exited(Exit),
     /// The turn no longer needs it.
     Left,
-    /// The turn released it in an orderly way.
-    Released,
+    /// The turn released it in an orderly way. This conversation is open in it.
+    Released(Option<String>),
 }
 
 impl Process {
@@ -62,12 +61,7 @@ impl Process {
     }
 
     /// Carries messages both ways until one side is done.
-    pub(super) async fn serve(
-        &mut self,
-        end: &mut ChildEnd,
-        room: &mut Option<ToolRoom>,
-        session: &mut Session,
-    ) -> Over {
+    pub(super) async fn serve(&mut self, end: &mut ChildEnd, room: &mut Option<ToolRoom>) -> Over {
         // The rest of a line whose beginning the turn before has read.
         self.stdout.skip = self.stdout.mid_line;
         let ChildEnd { told, heard, kill } = end;
@@ -79,18 +73,18 @@ impl Process {
                 biased;
                 () = kill.cancelled() => ProcessStop::Left,
                 stop = talk(told, room, input, heard) => stop,
-                () = self.stdout.listen(heard, session, None) => ProcessStop::Mute,
+                () = self.stdout.listen(heard, None) => ProcessStop::Mute,
                 _ = self.child.wait() => ProcessStop::Dead,
                 () = async { writing.as_mut().await; pending().await } => ProcessStop::Left,
                 // The turn's last messages may still be on their way to a child that stays.
                 () = async { heard.closed().await; sleep(LAST_INPUT).await } => ProcessStop::Left,
             };
             match stop {
-                ProcessStop::Released if timeout(LAST_INPUT, writing).await.is_ok() => {
-                    ProcessStop::Released
-                }
-                // Half a message is in its pipe, so it can no longer be used.
-                ProcessStop::Released => ProcessStop::Left,
+                ProcessStop::Released(session) => match timeout(LAST_INPUT, writing).await {
+                    Ok(()) => ProcessStop::Released(session),
+                    // Half a message is in its pipe, so it can no longer be used.
+                    Err(_elapsed) => ProcessStop::Left,
+                },
                 stop => stop,
             }
         };
@@ -101,14 +95,14 @@ impl Process {
             }
         };
         match stop {
-            ProcessStop::Released => return Over::Released,
+            ProcessStop::Released(session) => return Over::Released(session),
             ProcessStop::Left => return Over::Left,
             ProcessStop::Mute => {}
             ProcessStop::Dead => {
                 // Before the rest is read: other processes may hold the pipe open.
                 self.child.clear().await;
                 tokio::select! {
-                    () = self.stdout.listen(heard, session, Some(LEFTOVERS)) => {}
+                    () = self.stdout.listen(heard, Some(LEFTOVERS)) => {}
                     () = gone => return Over::Left,
                 }
             }
@@ -167,7 +161,7 @@ impl Process {
 /// Why the carrying stopped.
 enum ProcessStop {
     Left,
-    Released,
+    Released(Option<String>),
     /// The child closed its output.
     Mute,
     Dead,
@@ -192,7 +186,7 @@ async fn talk(
             message = told.recv() => {
                 let next = match message {
                     None => return ProcessStop::Left,
-                    Some(ToChild::Release) => return ProcessStop::Released,
+                    Some(ToChild::Release { session }) => return ProcessStop::Released(session),
                     Some(ToChild::Result(result)) => {
                         if let Some(room) = room {
                             room.answer(result);
@@ -259,12 +253,7 @@ struct ChildOutput {
 impl ChildOutput {
     /// Passes the output on, up to its end. Reads only when the turn has room for more. With
     /// `patience`, silence counts as the end.
-    async fn listen(
-        &mut self,
-        heard: &mpsc::Sender<FromChild>,
-        session: &mut Session,
-        patience: Option<Duration>,
-    ) {
+    async fn listen(&mut self, heard: &mpsc::Sender<FromChild>, patience: Option<Duration>) {
         loop {
             // The turn is gone, which other code handles.
             let Ok(place) = heard.reserve().await else { return pending().await };
@@ -273,7 +262,6 @@ impl ChildOutput {
                 None => self.read().await,
             };
             let Some(piece) = piece else { return };
-            session.hear(&piece);
             if !piece.is_empty() {
                 place.send(FromChild::Output(piece));
             }

@@ -323,7 +323,7 @@ async fn deltas_arrive_without_delay() {
     let ((), (seen, ending)) = tokio::join!(speaks, reads);
     let expected: Vec<_> = (0..10).map(|n| (n * APART, "no ".to_owned())).collect();
     assert_eq!((seen, ending), (expected, STOP));
-    assert!(matches!(child.told().await, Some(ToChild::Release)), "left in order");
+    assert!(matches!(child.told().await, Some(ToChild::Release { .. })), "left in order");
     assert!(child.told().await.is_none());
     assert!(!child.end.kill.is_cancelled());
     let stored = bench.store.by_session(SCOPE, session()).await.unwrap().unwrap();
@@ -342,7 +342,7 @@ async fn child_waits_for_its_result_and_continues() {
     child.says("Done.").await;
     child.ends().await;
     assert_eq!(last(&mut stream).await, STOP);
-    assert!(matches!(child.told().await, Some(ToChild::Release)));
+    assert!(matches!(child.told().await, Some(ToChild::Release { .. })));
     assert_eq!(bench.hub.registry.snapshot().fates.resumed, 1);
     bench.all_gone().await;
 }

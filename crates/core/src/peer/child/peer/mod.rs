@@ -37,7 +37,7 @@ pub struct ChildPlan {
     pub conversation_id: String,
     /// The child can look at images.
     pub images: bool,
-    /// So much text of one result is sent.
+    /// The limit for the text of one result.
     pub result_bytes: usize,
     /// Continue from here instead of sending the history again.
     pub kept: Option<StoredState>,
@@ -150,7 +150,7 @@ impl Peer for ChildPeer {
         self.unknown += run.speaker.unknown();
         match how {
             LinkRelease::Finished | LinkRelease::Answered => {
-                out.push(ToChild::Release);
+                out.push(ToChild::Release { session: self.name.clone() });
                 false
             }
             LinkRelease::Working | LinkRelease::Replaced => true,
@@ -411,7 +411,7 @@ impl OutMessage for ToChild {
         match self {
             Self::Input(bytes) => bytes.len(),
             Self::Result(result) => result.content.iter().map(Part::bytes).sum(),
-            Self::CloseInput | Self::Release => 0,
+            Self::CloseInput | Self::Release { .. } => 0,
         }
     }
 }

@@ -1,14 +1,13 @@
 use super::*;
 use crate::driver::child::acp::protocol;
 
-/// Prints its process id, then answers each line as if it named a session; ends on request.
+/// Prints its process id or its arguments on request, and crashes on request.
 const SERVER: &str = r#"
     while read line; do
         case "$line" in
             crash) exit 9 ;;
             who) echo $$ ;;
             args) echo "$@" ;;
-            *) echo "{\"result\":{\"sessionId\":\"$line\"}}" ;;
         esac
     done"#;
 
@@ -17,8 +16,9 @@ async fn ask(link: &mut ChildLink, word: &str) -> String {
     lines(link, 1).await.trim().to_owned()
 }
 
-async fn release(mut link: ChildLink) {
-    tell(&link, ToChild::Release).await;
+/// Ends a turn that left this conversation open.
+async fn release(mut link: ChildLink, session: Option<&str>) {
+    tell(&link, ToChild::Release { session: session.map(str::to_owned) }).await;
     assert!(next(&mut link).await.is_none());
 }
 
@@ -33,9 +33,8 @@ async fn a_process_serves_one_turn_after_another() {
     assert!(!ready.greeted);
     let args = ask(&mut link, "args").await;
     assert!(args.ends_with(" acp"), "{args}");
-    ask(&mut link, "one").await;
     let pid = ask(&mut link, "who").await;
-    release(link).await;
+    release(link, Some("one")).await;
     let (mut link, again) = bench.begin(resume("one")).await;
     assert!(again.greeted);
     assert_eq!(again.session.as_deref(), Some("one"));
@@ -54,16 +53,15 @@ async fn a_process_serves_one_turn_after_another() {
 #[tokio::test]
 async fn changed_tools_reopen_the_conversation() {
     let bench = bench(protocol, SERVER, |_| {});
-    let (mut link, _) = bench.begin(ChildStart { tools: tool(), ..start() }).await;
-    ask(&mut link, "one").await;
-    release(link).await;
+    let (link, _) = bench.begin(ChildStart { tools: tool(), ..start() }).await;
+    release(link, Some("one")).await;
     let (link, same) = bench.begin(ChildStart { tools: tool(), ..resume("one") }).await;
     assert_eq!(same.session.as_deref(), Some("one"));
     let host = same.host.unwrap();
-    release(link).await;
+    release(link, Some("one")).await;
     let (link, without) = bench.begin(resume("one")).await;
     assert!(without.greeted && without.session.is_none() && without.host.is_none());
-    release(link).await;
+    release(link, Some("one")).await;
     let (_link, anew) = bench.begin(ChildStart { tools: tool(), ..resume("one") }).await;
     assert!(anew.session.is_none());
     assert_ne!(anew.host.unwrap().url, host.url);
@@ -91,7 +89,7 @@ async fn message_sent_before_the_link_is_dropped_arrives() {
     let bench = bench(protocol, SERVER, |_| {});
     let (mut link, _) = bench.begin(start()).await;
     let pid = ask(&mut link, "who").await;
-    assert!(link.tx.hand_over(ToChild::Release));
+    assert!(link.tx.hand_over(ToChild::Release { session: None }));
     drop(link);
     while bench.driver.protocol.idle() == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -105,7 +103,7 @@ async fn message_sent_before_the_link_is_dropped_arrives() {
 async fn idle_process_ends() {
     let bench = bench(protocol, SERVER, |config| config.agent.idle = Duration::from_millis(50));
     let (link, _) = bench.begin(start()).await;
-    release(link).await;
+    release(link, None).await;
     bench.over().await;
 }
 
@@ -119,9 +117,8 @@ async fn processes_are_started_in_advance() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(bench.driver.stats().children, 1);
-    let (mut link, ready) = bench.begin(start()).await;
+    let (link, ready) = bench.begin(start()).await;
     assert!(!ready.greeted && ready.session.is_none());
-    ask(&mut link, "one").await;
     // Another one is started in its place.
     while bench.driver.protocol.idle() == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -138,7 +135,7 @@ async fn idle_process_in_another_folder_makes_room() {
     let bench = bench(protocol, SERVER, |config| config.agent.children = 1);
     let (mut link, _) = bench.begin(start()).await;
     let pid = ask(&mut link, "who").await;
-    release(link).await;
+    release(link, None).await;
     let user = tempfile::tempdir().unwrap();
     let workspace = Some(user.path().to_str().unwrap().to_owned());
     let (mut link, ready) = bench.begin(ChildStart { workspace, ..start() }).await;
@@ -149,12 +146,12 @@ async fn idle_process_in_another_folder_makes_room() {
 /// A crash between two turns affects no turn.
 #[tokio::test]
 async fn process_that_crashed_while_idle_is_replaced() {
-    let text = "read line; echo '{\"result\":{\"sessionId\":\"one\"}}'; read line; exit 1";
+    let text = "read line; echo \"$line\"; read line; exit 1";
     let bench = bench(protocol, text, |_| {});
     let (mut link, _) = bench.begin(start()).await;
     ask(&mut link, "x").await;
     tell(&link, input("now\n")).await;
-    release(link).await;
+    release(link, Some("one")).await;
     while bench.driver.stats().children > 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

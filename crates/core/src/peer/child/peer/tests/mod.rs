@@ -203,7 +203,7 @@ impl Bench {
     }
 
     fn released(&self) -> usize {
-        self.told().iter().filter(|message| matches!(message, ToChild::Release)).count()
+        self.told().iter().filter(|message| matches!(message, ToChild::Release { .. })).count()
     }
 
     fn cancelled(&self) -> bool {
