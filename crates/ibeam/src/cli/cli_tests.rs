@@ -100,7 +100,8 @@ fn options_are_passed_on_unchanged() {
     for line in [
         "x --listen 127.0.0.1:1 --listen unix:/s --tls-cert /a --tls-key /b --cors-origin http://a \
          --cors-origin http://b --idle-exit 5m --allow-web-search --allow-web-fetch --sim \
-         --scenario /c --bootstrap 6s --native-tools --keep-blobs --backend cli --workspace /w \
+         --scenario /c --bootstrap 6s --native-tools --keep-blobs \
+         --switch preset=autumn --switch cli.worker_stdout=off --backend cli --workspace /w \
          --api-url http://c --transport h2 --ca-file /d --config /e --profile me --set a=b \
          --set c=-d --log-level debug --log-json --log-file /f",
         "x --host ::1 --port 0",

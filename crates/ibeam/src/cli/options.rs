@@ -1,7 +1,7 @@
 //! What the commands have in common: their options, and the settings these make.
 
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -134,30 +134,29 @@ pub(super) struct Listening {
 
 impl Global {
     pub(super) fn raw(&self) -> RawConfig {
-        let mut raw = RawConfig::default();
+        let mut raw = self.flags().raw();
         for pair in &self.set {
             raw.set_pair(pair);
         }
-        set(&mut raw, SettingKey::Profile, "--profile", self.profile.as_deref());
-        set(&mut raw, SettingKey::LogLevel, "--log-level", self.log_level.as_deref());
-        set(&mut raw, SettingKey::LogFile, "--log-file", self.log_file.as_deref());
-        set(&mut raw, SettingKey::LogJson, "--log-json", self.log_json.then_some("true"));
         raw
     }
 
     /// The same options for another process of this program, wherever it runs. A secret is
     /// never among them.
     pub(super) fn args(&self) -> Vec<OsString> {
-        let mut args = FlagList::default();
-        args.path("--config", self.config.as_deref());
-        args.text("--profile", self.profile.as_deref());
-        for pair in &self.set {
-            args.text("--set", Some(pair));
-        }
-        args.text("--log-level", self.log_level.as_deref());
-        args.switch("--log-json", self.log_json);
-        args.path("--log-file", self.log_file.as_deref().map(Path::new));
-        args.0
+        self.flags().args()
+    }
+
+    fn flags(&self) -> Flags<'_> {
+        use FlagValue::{File, Switch, Text, Texts};
+        Flags(vec![
+            ("--config", None, File(self.config.as_deref())),
+            ("--profile", Some(SettingKey::Profile), Text(self.profile.as_deref())),
+            ("--set", None, Texts(&self.set)),
+            ("--log-level", Some(SettingKey::LogLevel), Text(self.log_level.as_deref())),
+            ("--log-json", Some(SettingKey::LogJson), Switch(self.log_json)),
+            ("--log-file", Some(SettingKey::LogFile), file(self.log_file.as_ref())),
+        ])
     }
 
     pub(super) fn resolve(&self, flags: RawConfig) -> Resolution {
@@ -243,103 +242,115 @@ impl UpstreamOptions {
         Self { backend: backend.cloned(), ..Self::default() }
     }
 
-    /// As [`Global::args`].
-    pub(super) fn args(&self) -> Vec<OsString> {
-        let mut args = FlagList::default();
-        args.switch("--sim", self.sim);
-        args.path("--scenario", self.scenario.as_deref());
-        let bootstrap = self.bootstrap.map(|time| format!("{}ms", time.as_millis()));
-        args.text("--bootstrap", bootstrap.as_deref());
-        args.switch("--native-tools", self.native_tools);
-        args.switch("--keep-blobs", self.keep_blobs);
-        args.text("--backend", self.backend.as_deref());
-        args.path("--workspace", self.workspace.as_deref().map(Path::new));
-        args.text("--api-url", self.api_url.as_deref());
-        args.text("--transport", self.transport.as_deref());
-        args.path("--ca-file", self.ca_file.as_deref().map(Path::new));
-        args.0
+    pub(super) fn raw(&self) -> RawConfig {
+        self.flags().raw()
     }
 
-    pub(super) fn raw(&self) -> RawConfig {
-        let mut raw = RawConfig::default();
-        set(&mut raw, SettingKey::ApiUrl, "--api-url", self.api_url.as_deref());
-        set(&mut raw, SettingKey::Backend, "--backend", self.backend.as_deref());
-        set(&mut raw, SettingKey::AgentWorkspace, "--workspace", self.workspace.as_deref());
-        set(&mut raw, SettingKey::Transport, "--transport", self.transport.as_deref());
-        set(&mut raw, SettingKey::CaFile, "--ca-file", self.ca_file.as_deref());
-        raw
+    /// As [`Global::args`].
+    pub(super) fn args(&self) -> Vec<OsString> {
+        let bootstrap = self.bootstrap.map(|time| format!("--bootstrap={}ms", time.as_millis()));
+        [self.flags().args(), bootstrap.into_iter().map(OsString::from).collect()].concat()
+    }
+
+    fn flags(&self) -> Flags<'_> {
+        use FlagValue::{File, Switch, Text, Texts};
+        Flags(vec![
+            ("--sim", None, Switch(self.sim)),
+            ("--scenario", None, File(self.scenario.as_deref())),
+            ("--native-tools", None, Switch(self.native_tools)),
+            ("--keep-blobs", None, Switch(self.keep_blobs)),
+            ("--switch", None, Texts(&self.switch)),
+            ("--backend", Some(SettingKey::Backend), Text(self.backend.as_deref())),
+            ("--workspace", Some(SettingKey::AgentWorkspace), file(self.workspace.as_ref())),
+            ("--api-url", Some(SettingKey::ApiUrl), Text(self.api_url.as_deref())),
+            ("--transport", Some(SettingKey::Transport), Text(self.transport.as_deref())),
+            ("--ca-file", Some(SettingKey::CaFile), file(self.ca_file.as_ref())),
+        ])
     }
 }
 
 impl Listening {
-    /// As [`Global::args`].
-    pub(super) fn args(&self) -> Vec<OsString> {
-        let mut args = FlagList::default();
-        for place in &self.listen {
-            args.text("--listen", Some(place));
-        }
-        args.text("--host", self.host.as_deref());
-        args.text("--port", self.port.as_deref());
-        args.path("--tls-cert", self.tls_cert.as_deref().map(Path::new));
-        args.path("--tls-key", self.tls_key.as_deref().map(Path::new));
-        for origin in &self.cors_origin {
-            args.text("--cors-origin", Some(origin));
-        }
-        args.text("--idle-exit", self.idle_exit.as_deref());
-        args.switch("--allow-web-search", self.allow_web_search);
-        args.switch("--allow-web-fetch", self.allow_web_fetch);
-        args.0
-    }
-
     pub(super) fn raw(&self) -> RawConfig {
-        let mut raw = RawConfig::default();
-        set(&mut raw, SettingKey::Host, "--host", self.host.as_deref());
-        set(&mut raw, SettingKey::Port, "--port", self.port.as_deref());
-        let places = self.listen.join(",");
-        let places = (!places.is_empty()).then_some(places.as_str());
-        set(&mut raw, SettingKey::Listen, "--listen", places);
+        let mut raw = self.flags().raw();
         // A flag for one half beats an environment that gives the whole.
         if self.listen.is_empty() && (self.host.is_some() || self.port.is_some()) {
-            set(&mut raw, SettingKey::Listen, "--port", Some(""));
+            raw.set(SettingKey::Listen, "", SettingOrigin::Flag("--port".to_owned()));
         }
-        set(&mut raw, SettingKey::TlsCert, "--tls-cert", self.tls_cert.as_deref());
-        set(&mut raw, SettingKey::TlsKey, "--tls-key", self.tls_key.as_deref());
-        let origins = self.cors_origin.join(",");
-        let origins = (!origins.is_empty()).then_some(origins.as_str());
-        set(&mut raw, SettingKey::CorsOrigins, "--cors-origin", origins);
-        set(&mut raw, SettingKey::IdleExit, "--idle-exit", self.idle_exit.as_deref());
-        let on = |flag: bool| flag.then_some("true");
-        set(&mut raw, SettingKey::AllowWebSearch, "--allow-web-search", on(self.allow_web_search));
-        set(&mut raw, SettingKey::AllowWebFetch, "--allow-web-fetch", on(self.allow_web_fetch));
         raw
     }
-}
 
-/// A command line in the making.
-#[derive(Default)]
-struct FlagList(Vec<OsString>);
-
-impl FlagList {
-    fn switch(&mut self, flag: &str, on: bool) {
-        self.0.extend(on.then(|| flag.into()));
+    /// As [`Global::args`].
+    pub(super) fn args(&self) -> Vec<OsString> {
+        self.flags().args()
     }
 
-    /// In one word, so that a value may begin with a dash.
-    fn text(&mut self, flag: &str, value: Option<&str>) {
-        self.0.extend(value.map(|value| format!("{flag}={value}").into()));
-    }
-
-    /// The other process may be in another folder.
-    fn path(&mut self, flag: &str, path: Option<&Path>) {
-        let Some(path) = path else { return };
-        let mut word = OsString::from(format!("{flag}="));
-        word.push(std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()));
-        self.0.push(word);
+    fn flags(&self) -> Flags<'_> {
+        use FlagValue::{Switch, Text, Texts};
+        Flags(vec![
+            ("--listen", Some(SettingKey::Listen), Texts(&self.listen)),
+            ("--host", Some(SettingKey::Host), Text(self.host.as_deref())),
+            ("--port", Some(SettingKey::Port), Text(self.port.as_deref())),
+            ("--tls-cert", Some(SettingKey::TlsCert), file(self.tls_cert.as_ref())),
+            ("--tls-key", Some(SettingKey::TlsKey), file(self.tls_key.as_ref())),
+            ("--cors-origin", Some(SettingKey::CorsOrigins), Texts(&self.cors_origin)),
+            ("--idle-exit", Some(SettingKey::IdleExit), Text(self.idle_exit.as_deref())),
+            ("--allow-web-search", Some(SettingKey::AllowWebSearch), Switch(self.allow_web_search)),
+            ("--allow-web-fetch", Some(SettingKey::AllowWebFetch), Switch(self.allow_web_fetch)),
+        ])
     }
 }
 
-pub(super) fn set(raw: &mut RawConfig, key: SettingKey, flag: &str, value: Option<&str>) {
-    if let Some(value) = value {
-        raw.set(key, value, SettingOrigin::Flag(flag.to_owned()));
+/// Flags with the values that they were given, and the settings that they change.
+struct Flags<'a>(Vec<(&'static str, Option<SettingKey>, FlagValue<'a>)>);
+
+enum FlagValue<'a> {
+    Switch(bool),
+    Text(Option<&'a str>),
+    File(Option<&'a Path>),
+    /// The flag may be repeated.
+    Texts(&'a [String]),
+}
+
+fn file(path: Option<&String>) -> FlagValue<'_> {
+    FlagValue::File(path.map(Path::new))
+}
+
+impl Flags<'_> {
+    fn raw(&self) -> RawConfig {
+        let mut raw = RawConfig::default();
+        for (flag, key, value) in &self.0 {
+            let text = match value {
+                FlagValue::Switch(on) => on.then(|| "true".to_owned()),
+                FlagValue::Text(text) => text.map(str::to_owned),
+                FlagValue::File(path) => path.map(|path| path.display().to_string()),
+                FlagValue::Texts(texts) => (!texts.is_empty()).then(|| texts.join(",")),
+            };
+            if let (Some(key), Some(text)) = (key, text) {
+                raw.set(*key, text, SettingOrigin::Flag((*flag).to_owned()));
+            }
+        }
+        raw
+    }
+
+    /// Each value is in one word with its flag, so that it may begin with a dash. Paths are
+    /// absolute, because the other process may be in another folder.
+    fn args(&self) -> Vec<OsString> {
+        let mut args = Vec::new();
+        for (flag, _, value) in &self.0 {
+            let mut add = |value: &OsStr| {
+                let mut word = OsString::from(format!("{flag}="));
+                word.push(value);
+                args.push(word);
+            };
+            match value {
+                FlagValue::Switch(on) => args.extend(on.then(|| flag.into())),
+                FlagValue::Text(text) => text.iter().for_each(|text| add(text.as_ref())),
+                FlagValue::File(path) => path.iter().for_each(|path| {
+                    add(std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()).as_ref());
+                }),
+                FlagValue::Texts(texts) => texts.iter().for_each(|text| add(text.as_ref())),
+            }
+        }
+        args
     }
 }
