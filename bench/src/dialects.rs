@@ -1,4 +1,4 @@
-//! The same turns through every API of ibeam: what a dialect costs beside chat.
+//! The same turns through every API of ibeam: what a dialect costs compared with chat.
 
 use std::fmt::Write as _;
 

@@ -112,7 +112,7 @@ impl Lane {
     }
 }
 
-/// Runs all rounds. Gives the rate of the simulator itself in each of them, in events/s.
+/// Runs all rounds. Returns the rate of the simulator itself in each of them, in events/s.
 pub(crate) async fn race(lanes: &mut [Lane], race_size: &RaceSize) -> anyhow::Result<Series> {
     let mut direct = Series::default();
     for round in 0..=race_size.rounds {

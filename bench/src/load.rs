@@ -35,7 +35,7 @@ pub(crate) enum LoadTarget {
     Dialect(SocketAddr, BenchDialect),
 }
 
-/// An API that a stream is asked for through.
+/// An API through which a stream is requested.
 #[derive(Clone, Copy)]
 pub(crate) enum BenchDialect {
     Chat,
@@ -89,7 +89,7 @@ impl BenchDialect {
     }
 }
 
-/// What one stream brought.
+/// The load of one stream.
 #[derive(Default)]
 pub(crate) struct StreamLoad {
     pub(crate) events: u64,
@@ -101,7 +101,7 @@ pub(crate) struct StreamLoad {
     digits: Option<u64>,
 }
 
-/// What many streams brought.
+/// The load of many streams.
 #[derive(Default)]
 pub(crate) struct TotalLoad {
     pub(crate) events: u64,

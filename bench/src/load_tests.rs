@@ -18,7 +18,7 @@ fn marks_are_counted_and_stamps_read() {
     check(&["900@990@"], 2, &[100, 10]);
 }
 
-/// What is said again at the end of a stream is not counted again.
+/// Text that is repeated at the end of a stream is not counted again.
 #[test]
 fn only_deltas_count_where_a_dialect_has_them() {
     let mut seen = StreamLoad::default();

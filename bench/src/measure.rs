@@ -17,8 +17,8 @@ use crate::{
 /// do not count as theirs.
 const MEMORY_WARM_UP: usize = 20;
 
-/// What came of one measurement. Each of its metrics is listed, also when it could not be measured,
-/// so that the series of all racers stay in step.
+/// The result of one measurement. Each of its metrics is listed, also when it could not be
+/// measured, so that the series of all racers stay in step.
 #[derive(Default)]
 pub(crate) struct Lap {
     pub(crate) values: Vec<(Metric, Option<f64>)>,

@@ -48,7 +48,7 @@ pub(crate) fn error_lines<'a>(racers: impl IntoIterator<Item = (&'a str, &'a [St
     out
 }
 
-/// Three digits that matter, thousands apart.
+/// Three significant digits, with thousands separated.
 pub(crate) fn number(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 100.0 {
         return format!("{value:.0}");

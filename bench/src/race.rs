@@ -41,7 +41,7 @@ const MARKS: &str = "bench";
 struct RacePlan {
     size: Size,
     streams: usize,
-    /// How many streams a public peer is asked to bear.
+    /// How many streams a public peer gets.
     peer_streams: usize,
     crowd: usize,
     rounds: usize,

@@ -13,7 +13,7 @@ use crate::{
 /// simulator.
 const SIMULATOR_FACTOR: f64 = 2.0;
 
-/// Whether events/s of a gateway count beside those of the simulator alone.
+/// Whether the events/s of a gateway count, compared with those of the simulator alone.
 pub(crate) fn counts(direct: &Series, gateway: &Series) -> bool {
     direct.ratio(gateway).spread().is_some_and(|ratio| ratio.median >= SIMULATOR_FACTOR)
 }

@@ -51,7 +51,7 @@ impl Attack {
     }
 }
 
-/// An attack that runs.
+/// A running attack.
 pub(super) struct RunningAttack {
     /// Dropping them closes its connections.
     pub(super) tasks: JoinSet<()>,
@@ -189,7 +189,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     },
 ];
 
-/// So many connections, each of which sends the request and is then left to a task.
+/// This many connections, each of which sends the request and is then left to a task.
 async fn connections<F: Future<Output = ()> + Send + 'static>(
     address: &TargetAddress,
     count: usize,
@@ -205,7 +205,7 @@ async fn connections<F: Future<Output = ()> + Send + 'static>(
     Ok(RunningAttack::new(tasks, request.len() * count))
 }
 
-/// So many requests at once, each of which is read to its end or until it is refused.
+/// This many requests at once, each of which is read to its end or until it is refused.
 fn exchanges(address: &TargetAddress, count: usize, request: String) -> RunningAttack {
     let (mut tasks, sent) = (JoinSet::new(), request.len() * count);
     let request = Arc::new(request);
@@ -269,7 +269,7 @@ async fn hold(_socket: TcpStream) {
     std::future::pending().await
 }
 
-/// Many elements with nothing in them.
+/// Many empty elements.
 fn wide_body(scale: AttackScale) -> String {
     let elements = scale.pick(4 << 20, 16 << 20) / 3;
     format!("{{\"model\":\"auto\",\"messages\":[{}{{}}]}}", "{},".repeat(elements))

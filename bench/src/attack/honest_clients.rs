@@ -25,7 +25,7 @@ use crate::sessions::{
 
 /// Tool calls of one question.
 const CALLS: usize = 3;
-/// What a client takes to run a tool, or its user to ask again.
+/// How long a client runs a tool, or its user takes to ask again.
 const THINK: Duration = Duration::from_millis(500);
 
 /// They run on a thread of their own: the attackers' tasks do not delay them.

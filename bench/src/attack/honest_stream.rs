@@ -29,7 +29,7 @@ pub(super) struct HonestStream {
 
 struct StreamGaps {
     begun: Instant,
-    /// Both in microseconds since it began.
+    /// Both in microseconds since the start.
     last: AtomicU64,
     longest: AtomicU64,
     ended: AtomicBool,

@@ -97,8 +97,8 @@ pub(super) async fn run(program: &Path, minutes: u64, only: &str) -> anyhow::Res
     Ok(())
 }
 
-/// Lets the clients work for so long without an attack. Gives the memory that the gateway has then:
-/// the median, since it goes up and down with the requests.
+/// Lets the clients work for that long without an attack. Returns the memory that the gateway has
+/// then: the median, since it goes up and down with the requests.
 async fn work_alone(
     target: &AttackTarget,
     stream: &HonestStream,
@@ -179,7 +179,7 @@ impl ClientResults {
         self.failures.extend(more.failures);
     }
 
-    /// The time within which so many of a hundred requests were answered.
+    /// The time within which this percentage of the requests was answered.
     fn percentile(&self, percent: usize) -> Option<Duration> {
         let mut took = self.took.clone();
         took.sort_unstable();

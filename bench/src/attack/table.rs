@@ -32,7 +32,7 @@ pub(super) struct AttackRow {
     /// The same afterwards.
     pub(super) later: Option<Duration>,
     pub(super) left: usize,
-    /// Turns that it holds at the end.
+    /// Turns that the gateway holds at the end.
     pub(super) turns: u64,
     pub(super) cpu: f64,
     pub(super) note: String,

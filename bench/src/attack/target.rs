@@ -68,7 +68,7 @@ pub(super) struct AttackTarget {
     _home: tempfile::TempDir,
 }
 
-/// All that an attacker knows.
+/// Everything that an attacker knows.
 #[derive(Clone, Debug)]
 pub(super) struct TargetAddress {
     pub(super) socket: SocketAddr,
@@ -77,7 +77,7 @@ pub(super) struct TargetAddress {
 }
 
 impl AttackTarget {
-    /// A gateway with so many keys for honest clients, and one for an attacker.
+    /// A gateway with this number of keys for honest clients, and one for an attacker.
     pub(super) async fn start(program: &Path, keys: usize) -> anyhow::Result<Self> {
         let home = tempfile::tempdir()?;
         let rules = home.path().join("scenario.toml");
@@ -145,7 +145,7 @@ impl AttackTarget {
         self.child.id().map_or(0.0, crate::child::cpu_seconds)
     }
 
-    /// Connections that its side has not closed.
+    /// Connections that the gateway has not closed.
     pub(super) fn connections(&self) -> usize {
         let text = fs::read_to_string("/proc/net/tcp").unwrap_or_default();
         open_at(&text, self.address.socket.port())

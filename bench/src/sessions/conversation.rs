@@ -20,7 +20,7 @@ const TARGET: f64 = 0.7;
 enum TalkWay {
     /// The whole history each time, to a gateway that keeps nothing.
     Resend,
-    /// The whole history each time; ibeam finds what it knows of it.
+    /// Sends the whole history each time; ibeam finds the part that it knows.
     History,
     /// Only the new message, under a name.
     Named,
@@ -106,7 +106,7 @@ async fn converse(
     })
 }
 
-/// Whether the simulator's assistant says that it heard so many questions before.
+/// Whether the simulator's assistant reports this number of earlier questions.
 fn remembers(answer: &str, earlier: usize) -> bool {
     match earlier {
         0 => !answer.contains("We have spoken"),

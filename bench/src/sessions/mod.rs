@@ -37,7 +37,7 @@ struct SessionPlan {
 #[derive(Default)]
 struct SessionReport {
     text: String,
-    /// What must hold on any machine, and did not.
+    /// Requirements that must hold on any machine and did not.
     broken: Vec<String>,
 }
 

@@ -23,7 +23,7 @@ const REST: Duration = Duration::from_secs(2);
 const MEMORY_LIMIT_MB: f64 = 512.0;
 const CPU_LIMIT_PERCENT: f64 = 5.0;
 
-/// What so many parked sessions cost.
+/// The cost of this number of parked sessions.
 struct ParkedCost {
     rss_before: f64,
     /// The larger of two readings: before and after the watched time.
@@ -126,7 +126,7 @@ async fn park(
     })
 }
 
-/// Asks so many questions, each of which ends in one call.
+/// Asks this number of questions, each of which ends in one call.
 async fn open_all(
     gateway: SocketAddr,
     setup: &Arc<ClientSetup>,

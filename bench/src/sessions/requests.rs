@@ -89,7 +89,7 @@ fn tool((name, parameters): &(&str, &[&str])) -> Value {
     } })
 }
 
-/// The text, filled up to so many bytes.
+/// The text, filled up to this number of bytes.
 pub(crate) fn padded(text: &str, bytes: usize) -> String {
     let mut out = format!("{text} ");
     out.extend(FILLER.chars().cycle().take(bytes.saturating_sub(out.len())));

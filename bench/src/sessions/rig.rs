@@ -86,7 +86,7 @@ impl SessionRig {
         Ok(last)
     }
 
-    /// Stops both. Numbers of a gateway that breaks the protocol are worth nothing.
+    /// Stops both. Numbers of a gateway that breaks the protocol mean nothing.
     pub(super) async fn end(mut self) -> anyhow::Result<()> {
         let stats = self.counters.get("/sim/stats").await?;
         self.gateway.stop().await;

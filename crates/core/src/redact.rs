@@ -41,7 +41,7 @@ const KEY_TAIL: usize = 16;
 
 /// How JSON begins in base64, as both parts of a token do.
 const JSON_IN_BASE64: &str = "eyJ";
-/// So much of it without a dot is a part of a token.
+/// From this length on, a word without a dot counts as part of a token.
 const JSON_LENGTH: usize = 32;
 
 /// What stands around a value where a program shows its own data.
@@ -108,7 +108,7 @@ impl<'a> Masked<'a> {
         }
     }
 
-    /// A value, or all of a list of them. Gives where that ends.
+    /// A value, or a whole list of them. Returns where it ends.
     fn value(&mut self, mut value: SecretSpan) -> usize {
         loop {
             self.mask(value.from, value.to);

@@ -106,7 +106,7 @@ impl LogLines {
                     let why = "the reader of the log is too slow";
                     let _ = writeln!(to, "({missed} log lines were dropped: {why})");
                 }
-                // A closed stderr is no reason to stop.
+                // A closed stderr does not stop the program.
                 match entry {
                     LogEntry::Line(line) => drop(to.write_all(&line)),
                     LogEntry::Flush(done) => drop(done.send(())),

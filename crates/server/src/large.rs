@@ -25,7 +25,7 @@ pub struct LargeWork {
     permits: Permits,
     loads: Permits,
     tasks: Tasks,
-    /// How many pieces of work were done beside the event loop.
+    /// How many pieces of work were done outside the event loop.
     #[cfg(test)]
     pub(crate) done: std::sync::Arc<std::sync::atomic::AtomicUsize>,
 }

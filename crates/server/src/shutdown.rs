@@ -20,7 +20,7 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// One that nothing triggers but [`Shutdown::drain`] and [`Shutdown::abort`].
+    /// A shutdown that only [`Shutdown::drain`] and [`Shutdown::abort`] trigger.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

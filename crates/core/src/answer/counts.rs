@@ -44,7 +44,7 @@ impl TokenCounts {
         self.ended = Some(totals);
     }
 
-    /// So many tokens of output were reported for a leg of this run.
+    /// The number of output tokens that were reported for a leg of this run.
     pub(crate) fn note_reported(&mut self, output: u64, reasoning: u64) {
         self.earlier = self.earlier.saturating_add(output);
         self.earlier_reasoning = self.earlier_reasoning.saturating_add(reasoning);
@@ -62,8 +62,8 @@ impl TokenCounts {
         (self.output > 0).then_some(self.output)
     }
 
-    /// The tokens of this leg: by the numbers of the run when it has ended, else by the
-    /// running counters. Of the `bytes` that the leg said, so many were `thoughts`.
+    /// The tokens of this leg: by the numbers of the run when it has ended, else by the running
+    /// counters. `thoughts` of the leg's `bytes` were reasoning.
     pub(crate) fn usage(&self, thoughts: usize, bytes: usize) -> Option<Usage> {
         match &self.ended {
             Some(ended) if ended.input.is_some() || ended.output.is_some() => {

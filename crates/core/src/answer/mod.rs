@@ -155,7 +155,7 @@ impl TurnAnswer {
         &self.words
     }
 
-    /// Whether there is an answer to give, streamed or stored.
+    /// Whether there is an answer, streamed or stored.
     pub(crate) fn has_answer(&self) -> bool {
         self.text || self.blob_text.is_some() || self.holds_text()
     }
@@ -218,7 +218,7 @@ impl TurnAnswer {
         self.push(TurnEvent::ToolCallEnd { id });
     }
 
-    /// Lets go of the text that was kept back.
+    /// Releases the text that was held back.
     fn release(&mut self) {
         if let Some(text) = self.held.take()
             && !text.is_empty()
@@ -237,7 +237,7 @@ impl TurnAnswer {
         self.counts.output_tokens(tokens);
     }
 
-    /// The context has so many tokens by now.
+    /// Sets the number of tokens in the context.
     pub(crate) fn context_tokens(&mut self, used: u64) {
         self.counts.context_tokens(used);
     }
@@ -252,7 +252,7 @@ impl TurnAnswer {
         self.counts = TokenCounts::default();
     }
 
-    /// So many tokens of output were reported for the leg that just ended.
+    /// Notes the output tokens that were reported for the leg that just ended.
     pub(crate) fn note_output(&mut self, tokens: u64, reasoning: u64) {
         self.counts.note_reported(tokens, reasoning);
     }
@@ -308,9 +308,9 @@ impl TurnAnswer {
         self.push(TurnEvent::Failed(error));
     }
 
-    /// The leg is over where it is, and the rest is discarded. Gives the tokens that
-    /// the backend counted. Its running counters may be behind, so what the client saw is
-    /// there to be counted as well.
+    /// The leg is over where it is, and the rest is discarded. Returns the tokens that the backend
+    /// counted. Its running counters may be behind, so what the client saw is there to be counted
+    /// as well.
     pub(crate) fn cut(&mut self, shown: Option<String>) -> Option<Usage> {
         let (mut counted, mut unseen) = (None, 0);
         for event in self.events.drain(..) {

@@ -35,7 +35,7 @@ enum RefreshForm {
     Exchange,
     /// `/auth/refresh`.
     Refresh,
-    /// `/oauth/token`. Gives no new refresh token.
+    /// `/oauth/token`. Returns no new refresh token.
     OAuth,
 }
 

@@ -6,7 +6,7 @@ use super::jwt::Claims;
 const LONG_LIVED: u64 = 60 * 60;
 const LONG_MARGIN: u64 = 5 * 60;
 const SHORT_MARGIN: u64 = 60;
-/// What a token is taken to live that does not say.
+/// The assumed lifetime of a token that does not state it.
 const UNSAID: u64 = 60 * 60;
 /// Clocks that differ by less are taken for equal: the service reports whole seconds, and
 /// its answer was under way for a while.
@@ -47,7 +47,7 @@ fn difference(one: u64, other: u64) -> i64 {
     one.saturating_sub(i64::try_from(other).unwrap_or(i64::MAX))
 }
 
-/// The two moments in the life of a token, by the service's clock.
+/// When a token was issued and when it expires, by the service's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetime {
     /// From here on it is to be renewed; it is still good.

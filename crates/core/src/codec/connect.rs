@@ -39,7 +39,7 @@ pub enum Envelope {
     End(Option<ConnectError>),
 }
 
-/// Bytes that are no Connect stream.
+/// Bytes that are not a Connect stream.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     #[error("envelope of {0} bytes is over the limit")]

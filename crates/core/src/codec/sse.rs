@@ -19,7 +19,7 @@ pub struct SseEvent {
 #[error("an event of the stream is larger than {0} bytes")]
 pub struct TooLarge(pub usize);
 
-/// Cuts a stream into events of at most so many bytes each.
+/// Cuts a stream into events of limited size.
 #[derive(Debug)]
 pub struct SseDecoder {
     ready: VecDeque<SseEvent>,

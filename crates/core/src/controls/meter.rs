@@ -49,7 +49,7 @@ impl Meter {
         }
     }
 
-    /// Whether so much more text means work that is not to be done in passing.
+    /// Whether counting this much more text takes too long for the event loop.
     pub(super) fn is_slow(&self, more: usize) -> bool {
         let open = self.open.len() + more;
         !self.fits(open) && (!self.warm || open > QUICK)

@@ -140,7 +140,7 @@ impl Controls {
         }
     }
 
-    /// What goes to the readers; tokens are those of the present run.
+    /// The events for the readers; token counts are those of the present run.
     pub fn pop(&mut self) -> Option<TurnEvent> {
         self.out.pop_front()
     }
@@ -279,7 +279,7 @@ impl Controls {
         if over { self.end(FinishReason::Length) } else { ControlVerdict::Go }
     }
 
-    /// The text that was being written is over. Gives whether it was too long.
+    /// The text is complete. Returns whether it was too long.
     fn close(&mut self) -> bool {
         let Some(meter) = &mut self.meter else { return false };
         let Measured { give, over } = meter.close();
@@ -340,7 +340,7 @@ impl Controls {
         self.pass(event)
     }
 
-    /// Lets go of what was kept back, as far as there is room for it.
+    /// Releases what was held back, as far as there is room for it.
     fn settle(&mut self) -> ControlVerdict {
         let held = self.stops.as_mut().map(Stops::release).unwrap_or_default();
         let verdict = self.say(TextKind::Text, held);

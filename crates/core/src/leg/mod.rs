@@ -35,7 +35,7 @@ pub enum LegOutput {
     Estimate(Uncounted),
     /// The backend's own count of a text, to learn from.
     Learn(Sample),
-    /// Let the controls look at the event beside the event loop, and bring what they found with
+    /// Run the controls over the event outside the event loop, and return their verdict with
     /// [`Leg::on_judged`].
     Judge(Box<SlowCheck>),
     /// Execute these calls of bridged tools, and bring each result with
@@ -83,7 +83,7 @@ pub struct Leg<P: Peer> {
 #[derive(Debug)]
 struct Present {
     record: LegRecord,
-    /// What the client asked for beside an answer.
+    /// What the client asked for besides an answer.
     controls: Option<Box<Controls>>,
     /// What the controls want done once their events are passed on.
     verdict: Option<ControlVerdict>,
@@ -127,7 +127,7 @@ impl<P: Peer> Leg<P> {
         &mut self.turn
     }
 
-    /// The next leg begins. Gives its number.
+    /// Begins the next leg. Returns its number.
     pub fn begin(&mut self, controls: Option<Box<Controls>>) -> u32 {
         self.count += 1;
         self.present = Some(Box::new(Present {
@@ -162,7 +162,7 @@ impl<P: Peer> Leg<P> {
     /// tools beside them.
     ///
     /// # Errors
-    /// Gives the request back when the turn cannot serve it.
+    /// Returns the request if the turn cannot serve it.
     pub fn resume(&mut self, request: TurnRequest, now: Millis) -> Result<(), Box<TurnRequest>> {
         let Some(bridged) = &mut self.bridged else { return self.turn.resume(request, now) };
         let request = bridged.add_results(request);
@@ -287,8 +287,8 @@ impl<P: Peer> Leg<P> {
         self.bridged.as_ref().is_some_and(|bridged| bridged.is_working())
     }
 
-    /// Gives the results of bridged tools to the backend, once all are there. What comes next
-    /// belongs to the same leg.
+    /// Sends the results of bridged tools to the backend, once all are there. What follows belongs
+    /// to the same leg.
     pub fn continue_with_results(&mut self, now: Millis) {
         if let Some(controls) = self.present.as_mut().and_then(|present| present.controls.as_mut())
         {

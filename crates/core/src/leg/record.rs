@@ -5,7 +5,7 @@ use crate::model::TurnEvent;
 /// The longest answer that can be replayed.
 const RECORD_BYTES: usize = 4 << 20;
 
-/// What an event costs beside its texts.
+/// What an event costs besides its texts.
 const EVENT_BYTES: usize = 64;
 
 /// The events of a leg, neighbours of one kind joined.

@@ -150,7 +150,7 @@ fn turns_that_bypass_the_queue_are_counted() {
     assert_eq!(gate.poll_verdict(), Some((ticket, TicketVerdict::Enter)));
 }
 
-/// Asks until the gate lets no more in. Gives how many it let in.
+/// Asks until the gate lets no more in. Returns how many it let in.
 fn fill(gate: &mut SlotGate, owner: SlotOwner, quota: Quota, kind: SlotRequest) -> usize {
     std::iter::repeat_with(|| gate.try_enter(owner, quota, kind)).take_while(|in_| *in_).count()
 }

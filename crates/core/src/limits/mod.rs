@@ -19,7 +19,7 @@ use self::queue::OwnerQueue;
 /// How many there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GateRules {
-    /// Turns that run at once.
+    /// How many turns may run at once.
     pub total: usize,
     /// Further ones, only for requests with tool results.
     pub reserve: usize,
@@ -122,7 +122,7 @@ pub enum Why {
     Share,
 }
 
-/// The state of it all.
+/// The state of the gate.
 #[derive(Debug)]
 pub struct SlotGate {
     rules: GateRules,
@@ -199,7 +199,7 @@ impl SlotGate {
         self.admit();
     }
 
-    /// Gives a ticket back. False: it is not in the queue any more, its verdict is out.
+    /// Returns a ticket. False: it is no longer in the queue, because it was decided.
     pub fn give_up(&mut self, ticket: Ticket) -> bool {
         self.new.remove(ticket) || self.results.remove(ticket)
     }
@@ -236,7 +236,7 @@ impl SlotGate {
         slots.saturating_sub(self.running)
     }
 
-    /// Lets in the requests that can run now.
+    /// Admits the requests that can run now.
     fn admit(&mut self) {
         while let Some(next) = self.pop(SlotRequest::Results).or_else(|| self.pop(SlotRequest::New))
         {

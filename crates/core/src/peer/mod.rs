@@ -59,8 +59,8 @@ pub trait Peer: fmt::Debug + Send + Sized + 'static {
     /// The link is gone: it broke, or, without an error, it ended. `None`: the run was over
     /// by then, so nothing is lost.
     fn on_lost(&mut self, error: Option<&LinkError>) -> Option<PeerFailure>;
-    /// The turn lets go of the link. Pushes what is left to say, and gives whether the link
-    /// must be reset so that the backend stops working.
+    /// The turn releases the link. Pushes the messages that are still to be sent, and returns
+    /// whether the link must be reset so that the backend stops working.
     fn leave(&mut self, how: LinkRelease, out: &mut Vec<Self::Out>) -> bool;
     /// Whether the backend said anything that concerns the turn on this link.
     fn heard(&self) -> bool;
@@ -136,7 +136,7 @@ pub trait Peer: fmt::Debug + Send + Sized + 'static {
     );
     /// The client has this call.
     fn on_handed_out(&mut self, _call: &Self::Call) {}
-    /// Sends the result of a call, and behind it what the user said beside the results. Gives
+    /// Sends the result of a call, and after it the user's messages next to the results. Returns
     /// the texts that the model reads.
     fn send_result(
         &mut self,
@@ -235,7 +235,7 @@ pub enum PeerEvent<C> {
     Did(String),
     /// The answer as the backend stored it; it may not have been streamed.
     StoredText(String),
-    /// So many more tokens of output.
+    /// More tokens of output.
     OutputTokens(i32),
     /// The size of the context.
     ContextTokens(u64),
@@ -243,7 +243,7 @@ pub enum PeerEvent<C> {
     RunTokens(RunTokens),
     /// One more call will come; nothing else is known of it.
     CallExpected,
-    /// So many more calls will come before the backend waits for results.
+    /// This many more calls will come before the backend waits for results.
     CallsAhead(usize),
     /// The backend waits for the result of this call.
     Call(Box<PeerCall<C>>),
@@ -278,7 +278,7 @@ pub struct PeerCall<C> {
     pub call: C,
 }
 
-/// How a turn lets go of a link.
+/// How a turn releases a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkRelease {
     /// The backend has finished its work in order.

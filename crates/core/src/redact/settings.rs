@@ -91,7 +91,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Moves so many bytes over as they are.
+    /// Copies this many bytes unchanged.
     fn take(&mut self, bytes: usize) {
         let (taken, rest) = self.rest.split_at_checked(bytes).unwrap_or((self.rest, ""));
         self.out.push_str(taken);

@@ -13,7 +13,7 @@ pub struct Cache<K, V> {
 }
 
 impl<K: Eq + Hash, V: Copy> Cache<K, V> {
-    /// With room for so many entries.
+    /// With room for this number of entries.
     #[must_use]
     pub fn new(room: usize) -> Self {
         Self { young: HashMap::new(), old: HashMap::new(), half: (room / 2).max(1) }

@@ -19,7 +19,7 @@ pub(super) const O200K: &[u8] =
 pub(super) const CL100K: &[u8] =
     include_bytes!("../../assets/vocabularies/cl100k_base.merges.deflate");
 
-/// How many tokens are a single byte.
+/// The number of tokens that are a single byte.
 const SINGLE: usize = 256;
 /// Three bytes for the rank of each part.
 const PLANES: usize = 6;

@@ -77,7 +77,7 @@ impl TokenMeasure {
         self.convert(self.vocabulary.count(text))
     }
 
-    /// So many tokens of the vocabulary in tokens of the model.
+    /// Converts tokens of the vocabulary into tokens of the model.
     #[must_use]
     pub fn convert(self, counted: Count) -> Count {
         match self.per_mille {
@@ -108,7 +108,7 @@ pub fn count(text: &str, family: Family) -> u64 {
     scale(counted, u64::from(per_mille(family)), 1000)
 }
 
-/// How many tokens of the vocabulary make up so many of a family's.
+/// How many tokens of the vocabulary correspond to a number of a family's tokens.
 #[must_use]
 pub fn in_vocabulary(count: u64, family: Family) -> u64 {
     let product = u128::from(count) * 1000 / u128::from(per_mille(family));

@@ -5,7 +5,7 @@ use super::{Count, INPUT_CAP, TextPieces, as_u64, floor_boundary, scale};
 /// One of OpenAI's tokenizers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Vocabulary {
-    /// Of everything since GPT-4o. What other families' models are measured with, too.
+    /// The vocabulary of OpenAI's models since GPT-4o, with which other families are measured, too.
     #[default]
     O200k,
     /// Of GPT-4 and GPT-3.5.
@@ -13,7 +13,7 @@ pub enum Vocabulary {
 }
 
 impl Vocabulary {
-    /// The one of a model of OpenAI's.
+    /// The vocabulary of an OpenAI model.
     #[must_use]
     pub(super) fn of(model: &str) -> Self {
         let older = ["gpt-4", "gpt-3.5", "gpt-35"].iter().any(|name| {

@@ -23,7 +23,7 @@ const WIDEST: usize = 10_000;
 /// memory; conversations of a week have some thousand of them. As many as this take 15 ms to decode.
 const MOST_ELEMENTS: usize = 50_000;
 
-/// Up to so many names are compared each with each; more are sorted.
+/// Up to this number of names are compared pairwise; more are sorted.
 const FEW: usize = 16;
 
 /// The longest path that is put into a message.

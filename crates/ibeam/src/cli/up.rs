@@ -65,7 +65,7 @@ impl Up {
                     () = draining => {}
                     models = app.model_list() => {
                         let models = match models {
-                            // A list from disk, and a token that is no good any more.
+                            // A list from disk, and a token that no longer works.
                             Ok(_) if !facts.sim && !app.health().authenticated => {
                                 let text = "Cursor does not know this account. Run";
                                 let text = format!("{text} `{}`.", facts.login);
@@ -125,7 +125,7 @@ impl UpFacts {
             login: login_command(&loaded.config),
             key: match &loaded.config.access.api_key {
                 Some(_) => ClientKey::From(loaded.key_from.clone()),
-                // If the file is no good, the server says so.
+                // If the file cannot be used, the server reports it.
                 None => match keys::policy(loaded.config.access.keys_file.as_deref()) {
                     Ok(KeyPolicy::Open) => ClientKey::Any,
                     Ok(KeyPolicy::Shut) => ClientKey::NoneYet,

@@ -138,7 +138,7 @@ pub(crate) const AUTO: &str = "auto";
 pub(crate) const ANY_KEY: &str = "ibeam";
 
 impl Wiring {
-    /// Whether the gateway asks for no key, so that the one here is no secret.
+    /// Whether the gateway requires no key, so that the one here is not a secret.
     pub(crate) fn is_open(&self) -> bool {
         self.key.expose_secret() == ANY_KEY
     }

@@ -39,7 +39,7 @@ impl<D: SettingsDocument> SettingsSheet<D> {
         Ok(Self { path, blank: text.trim().is_empty(), document })
     }
 
-    /// One that is no file yet.
+    /// One without a file yet.
     pub(super) fn blank(name: &str) -> Result<Self, UnfitSettings> {
         let path = PathBuf::from(name);
         let document = D::parse("").map_err(UnfitSettings::in_file(&path))?;

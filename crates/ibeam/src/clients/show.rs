@@ -43,7 +43,7 @@ pub(crate) fn diff(edit: &Edit, key: Option<&SecretString>) -> Vec<DiffLine> {
         lines.push(DiffLine::Added(format!("+(a new file of {} lines)", new.lines().count())));
         return lines;
     }
-    // Ends of lines are no difference that a reader could see.
+    // Line ends are not a visible difference.
     let (old, new) = (old.replace("\r\n", "\n"), new.unwrap_or_default().replace("\r\n", "\n"));
     let (old_shown, new_shown) = (masked(&old, key), masked(&new, key));
     let patch = diffy::create_patch(&old, &new);

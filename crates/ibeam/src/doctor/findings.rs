@@ -97,7 +97,7 @@ pub struct Installed {
     pub title: &'static str,
     /// None: it does not say.
     pub version: Option<String>,
-    /// The oldest that is known to work.
+    /// The oldest version that is known to work.
     pub oldest: &'static str,
     pub update: &'static str,
 }

@@ -13,7 +13,7 @@ pub(super) fn in_text(text: &str) -> Option<&str> {
     })
 }
 
-/// Whether `one` is certainly older than `other`. What is no version is not.
+/// Whether `one` is certainly older than `other`. What is not a version is not older.
 #[must_use]
 pub(super) fn older(one: &str, other: &str) -> bool {
     match (numbers(one), numbers(other)) {

@@ -10,7 +10,7 @@ use super::{
     ServiceManager, ServiceSpec, ServiceState, ServiceStep, xml::escaped,
 };
 
-/// Names are by domain there.
+/// launchd names services by domain.
 const LABEL: &str = "io.github.ibeam-gateway.ibeam";
 
 const HEAD: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";

@@ -29,7 +29,7 @@ pub(crate) use self::{
 };
 use ibeam_server::config::Listen;
 
-/// What the systems call it.
+/// The service's name on each system.
 pub(crate) const NAME: &str = "ibeam";
 
 const ABOUT: &str = "ibeam: your Cursor plan's models in every tool";
@@ -46,7 +46,7 @@ pub(crate) struct ServiceSpec {
     pub(crate) env: Vec<(String, String)>,
     pub(crate) places: Vec<Listen>,
     pub(crate) tls: bool,
-    /// Turns that run may take that long to end.
+    /// How long running turns may take to end.
     pub(crate) drain: Duration,
 }
 

@@ -53,7 +53,7 @@ async fn sdk_retry_attaches_to_the_running_answer() {
     let again = lab.post_with(&body, RETRY).await;
     assert_eq!(ticks(&again), 10);
     assert_eq!(lab.sim.stats().runs_started, 1);
-    // With another body it is no retry of that.
+    // With another body it is not a retry of that.
     let other = lab.post_with(&chat("ho", true), RETRY).await;
     assert_eq!((ticks(&other), lab.sim.stats().runs_started), (10, 2));
     lab.assert_gone().await;
@@ -144,7 +144,7 @@ async fn results_that_come_twice_get_one_answer() {
     assert_eq!(lab.sim.stats().runs_started, 1);
     let fates = lab.fates();
     assert_eq!((fates.resumed, fates.attached, fates.replayed), (1, 1, 1));
-    // The same results and something to say: that is no repetition.
+    // The same results and a message: that is not a repetition.
     talk.say("and?");
     assert_eq!(talk.send(&lab).await.text(), "told anew");
     lab.assert_gone().await;

@@ -32,7 +32,7 @@ impl Signed {
         Self::skewed(access, transport, 0, change).await
     }
 
-    /// Our clock shows so many seconds less than Cursor's.
+    /// Our clock is this number of seconds behind Cursor's.
     async fn skewed(
         access: &str,
         transport: Transport,

@@ -35,8 +35,8 @@ fn calls(reply: &Reply) -> Vec<(String, String, String)> {
     calls
 }
 
-/// What a client does: answers calls, and tries again once after an error. Gives the
-/// last answer and how many errors there were.
+/// What a client does: answers calls, and tries again once after an error. Returns the last answer
+/// and how many errors there were.
 async fn drive(lab: &Lab) -> (String, usize) {
     let mut messages = vec![json!({ "role": "user", "content": TASK })];
     let (mut failures, mut rounds) = (0, 0);

@@ -1,4 +1,4 @@
-//! Every way a turn can end, and silence that is no ending.
+//! Every way a turn can end, and silence that is not an ending.
 
 use std::time::Duration;
 

@@ -32,7 +32,7 @@ fn body(messages: &[Value]) -> String {
     json!({ "model": "auto", "messages": messages, "tools": tools }).to_string()
 }
 
-/// One window's whole conversation. Gives the id of the conversation upstream.
+/// One window's whole conversation. Returns the id of the conversation upstream.
 async fn window(lab: Arc<Lab>, me: u64) -> String {
     let mut messages = vec![json!({ "role": "user", "content": "do the same as everybody" })];
     let mut heard = String::new();

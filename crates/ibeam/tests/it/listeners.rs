@@ -410,7 +410,7 @@ async fn largest_of_too_many_bodies_is_refused() {
     timeout(Duration::from_secs(10), large.read_to_string(&mut reply)).await.unwrap().unwrap();
     assert!(reply.starts_with("HTTP/1.1 503"), "{reply}");
     assert!(reply.contains("retry-after: 5") && reply.contains("limits.body_memory"), "{reply}");
-    // The small one was read to its end, and is no JSON.
+    // The small one was read to its end, and is not JSON.
     reply.clear();
     timeout(Duration::from_secs(10), small.read_to_string(&mut reply)).await.unwrap().unwrap();
     assert!(reply.starts_with("HTTP/1.1 400"), "{reply}");

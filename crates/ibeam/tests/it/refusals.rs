@@ -276,7 +276,7 @@ fn many_bodies(report: &mut Report<'_>) {
                     })
                 })
                 .collect();
-            // Read to their end, and understood: they are no chat.
+            // Read to their end, and decoded: they are not chat requests.
             for _ in 0..20 {
                 assert_eq!(gateway.small(), 400);
             }
@@ -331,8 +331,7 @@ fn slow_clients(report: &mut Report<'_>) {
     });
 }
 
-/// Sends these bytes slowly, until the last of the crowd was cut off. Gives how many those
-/// were.
+/// Sends these bytes slowly, until the last of the crowd was cut off. Returns how many those were.
 fn drip(crowd: &mut Vec<TcpStream>, bytes: &[u8], watch: &Watch) -> usize {
     let (began, mut sent) = (Instant::now(), 0);
     for byte in bytes.chunks(1).cycle() {

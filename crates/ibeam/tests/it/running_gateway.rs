@@ -114,7 +114,7 @@ fn simulator_and_api_url_exclude_each_other() {
         let words = words(&output);
         assert!(words.contains("--sim") && words.contains("api_url"), "{words}");
     }
-    // What was set for all runs is no order for this one.
+    // A setting for all runs does not decide about this one.
     let mut command = home.ibeam("models --sim");
     assert!(command.env("CURSOR_API_URL", "http://127.0.0.1:1").output().unwrap().status.success());
 }

@@ -121,7 +121,7 @@ async fn conversation_keeps_its_id_across_turns() {
     assert_eq!(second["choices"][0]["message"]["content"], first);
 }
 
-/// The backend ignores our cancel: that is no reason to keep the client waiting.
+/// The backend ignores our cancel: the client is not kept waiting.
 #[tokio::test(start_paused = true)]
 async fn tool_call_is_sent_at_once() {
     let lab = Lab::scenario(

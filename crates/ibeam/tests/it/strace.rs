@@ -210,8 +210,8 @@ impl Drop for Traced {
     }
 }
 
-/// Sends the question and, for as long as tools are called, results. Gives the names of
-/// the tools that were called.
+/// Sends the question and, for as long as tools are called, results. Returns the names of the tools
+/// that were called.
 fn converse(url: &str, question: &str, tools: &[Value]) -> Vec<String> {
     let mut messages = vec![json!({ "role": "user", "content": question })];
     let mut called = Vec::new();

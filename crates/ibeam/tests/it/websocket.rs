@@ -112,7 +112,7 @@ impl Socket {
         self.0.send(Message::text(message.to_string())).await.unwrap();
     }
 
-    /// The next message that is no ping.
+    /// The next message that is not a ping.
     async fn hear(&mut self) -> Message {
         loop {
             let message = timeout(LIMIT, self.0.next()).await.unwrap().unwrap().unwrap();

@@ -15,8 +15,8 @@ use crate::session::MatchedConversation;
 
 type StartFuture<T> = Pin<Box<dyn Future<Output = Result<T, TurnError>> + Send>>;
 
-/// Gives the events of a turn, always with exactly one terminal event: a turn that
-/// could not start fails, one that stops without an ending is cut off.
+/// The events of a turn, always with exactly one terminal event: a turn that could not start fails,
+/// and one that stops without an ending is cut off.
 pub(super) struct AnswerStream<T> {
     stage: AnswerStage<T>,
     /// Events that were polled but not returned yet.
@@ -46,7 +46,7 @@ impl<T: EventSource> AnswerStream<T> {
         Self { stage: AnswerStage::Over, head, matched: None }
     }
 
-    /// Waits until the turn runs. Gives the error when it does not come to that.
+    /// Waits until the turn runs. Returns the error if it does not.
     pub(super) async fn started(&mut self) -> Result<(), TurnError> {
         let AnswerStage::Starting(start) = &mut self.stage else { return Ok(()) };
         let started = start.await;
@@ -63,8 +63,8 @@ impl<T: EventSource> AnswerStream<T> {
         }
     }
 
-    /// Waits for the first event that a client would see. Gives the error when that
-    /// is a failure: then no byte has gone out yet.
+    /// Waits for the first event that a client would see. Returns the error if that is a failure:
+    /// then no byte has been sent yet.
     pub(super) async fn first(&mut self) -> Result<(), TurnError> {
         poll_fn(|cx| {
             loop {

@@ -19,12 +19,11 @@ pub(crate) trait ClientConnection: Send + Sync {
     fn keyless(&self) -> Pin<Box<dyn Future<Output = Option<KeylessPermit>> + Send>>;
 }
 
-/// Rides on a request.
+/// Attached to a request.
 #[derive(Clone)]
 pub(crate) struct ConnectionHandle(pub(crate) Arc<dyn ClientConnection>);
 
-/// Rides on the response to a request without a valid key, until the client has taken all of
-/// it.
+/// Attached to the response to a request without a valid key, until the client has read all of it.
 #[derive(Clone)]
 pub(crate) struct KeylessPermit {
     _permit: Arc<OwnedSemaphorePermit>,

@@ -13,7 +13,7 @@ use ibeam_core::{
 const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
-/// Rides on a response, for the log line of its request.
+/// Attached to a response, for the log line of its request.
 #[derive(Clone, Debug)]
 pub(super) struct ResponseFailure {
     pub(super) error: TurnError,

@@ -149,7 +149,7 @@ pub struct ApiSettings {
     /// Where the listener is bound. On an address that is not loopback, a `Host`
     /// that is an IP address is accepted too.
     pub bind: Option<IpAddr>,
-    /// Names beside the loopback ones that a `Host` header may have.
+    /// Names besides the loopback ones that a `Host` header may have.
     pub allowed_hosts: Vec<String>,
     /// Origins of web pages that may call; `*` means all. Empty: no CORS.
     pub cors_origins: Vec<String>,

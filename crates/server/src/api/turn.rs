@@ -76,7 +76,7 @@ pub(super) struct IncomingRequest {
     pub(super) share: BodyShare,
 }
 
-/// What a request has beside its body.
+/// What a request has besides its body.
 pub(super) struct RequestHead {
     pub(super) headers: HeaderMap,
     pub(super) log: Arc<RequestLog>,

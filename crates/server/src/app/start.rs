@@ -115,7 +115,7 @@ impl App {
     }
 
     /// Adds to a request what its headers, the MCP servers of the user and its format call for.
-    /// Nothing changes it after that. Gives the tools of the servers, and the controls.
+    /// Nothing changes it after that. Returns the tools of the servers, and the controls.
     async fn prepare(
         &self,
         request: &mut TurnRequest,
@@ -167,13 +167,8 @@ impl App {
         }
         let format = request.sampling.format.clone();
         let read = self.hub.checks.run(move || ReadFormat::of(&format)).await;
-        let failed = |_| {
-            TurnError::new(
-                ErrorCode::Internal,
-                "The JSON Schema could not be \
-                                                              compiled.",
-            )
-        };
+        let text = "The JSON Schema could not be compiled.";
+        let failed = |_| TurnError::new(ErrorCode::Internal, text);
         let read = read.transpose().map_err(failed)?.unwrap_or_else(ReadFormat::too_slow);
         controls::prepare_with(request, family, read)
     }

@@ -37,7 +37,7 @@ use crate::net::{
 
 const RUN: &str = "/agent.v1.AgentService/Run";
 
-/// Frames smaller than this are given out together, up to about so much at once.
+/// Frames smaller than this are returned together, up to about this size.
 const GATHER_BELOW: usize = 4 * 1024;
 const GATHER_TO: usize = 16 * 1024;
 

@@ -108,7 +108,7 @@ impl LockAttempts {
         Self { limit, waited: Duration::ZERO, pause: FIRST_PAUSE }
     }
 
-    /// Tries once. Gives the pause before the next try; `None` once it is locked.
+    /// Tries once. Returns the pause before the next attempt; `None` once it is locked.
     fn next(&mut self, file: &File, path: &Path) -> Result<Option<Duration>, FileError> {
         match file.try_lock() {
             Ok(()) => return Ok(None),

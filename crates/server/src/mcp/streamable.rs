@@ -73,7 +73,7 @@ fn is_refusal(status: u16) -> bool {
     (400..500).contains(&status) && ![401, 403, 407, 429].contains(&status)
 }
 
-/// A request that is under way. Gives it back when its session is not known any more.
+/// A request that is under way. It is returned if its session is no longer known.
 type Exchange = Pin<Box<dyn Future<Output = Option<PendingRequest>> + Send>>;
 
 struct PendingRequest {

@@ -3,7 +3,7 @@
 use super::*;
 
 impl Store {
-    /// As after a statement that found the file damaged.
+    /// The state after a statement that found the file damaged.
     async fn find_broken(&self) {
         let found = self.run(|vault| {
             vault.start_afresh();

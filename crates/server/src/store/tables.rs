@@ -143,7 +143,7 @@ pub(super) fn used_bytes(connection: &Connection) -> rusqlite::Result<u64> {
     connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map(i64::unsigned_abs)
 }
 
-/// Gives at most `pages` pages that hold nothing back to the file system.
+/// Returns at most `pages` empty pages to the file system.
 pub(super) fn give_back(connection: &Connection, pages: u32) -> rusqlite::Result<()> {
     let mut vacuum = connection.prepare(&format!("PRAGMA incremental_vacuum({pages})"))?;
     let mut steps = vacuum.query([])?;

@@ -89,7 +89,7 @@ impl StoreDatabase {
         self.connection.transaction_with_behavior(TransactionBehavior::Immediate)
     }
 
-    /// The times in which ages are counted, as they are now.
+    /// The present time, by which ages are counted.
     pub(super) fn clocks(&self, wall: u64) -> rusqlite::Result<RetentionClocks> {
         RetentionClocks::read(&self.connection, wall, self.looked.elapsed(), &self.limits)
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use base64::{Engine as _, engine::general_purpose};
 
-/// So many characters of a secret in a row are a leak. Fewer only show which secret it is.
+/// This number of consecutive characters of a secret is a leak. Fewer only show which secret it is.
 pub(super) const PIECE: usize = 8;
 
 /// Of hex digits it takes more: ids are made of them, and eight are alike by chance once in

@@ -47,7 +47,7 @@ enum AnswerStage {
     Before,
     /// After this many backticks.
     Fence(usize),
-    /// In the word behind them, which has so many characters.
+    /// In the word after them, which has this number of characters.
     Word(usize),
     Body,
     /// Only white space and the other fence may follow.
@@ -71,8 +71,8 @@ impl Json {
         Ok(Some(Self { shape, full, answer: JsonAnswer::default() }))
     }
 
-    /// Takes a piece of text. Gives the part of it that is JSON; where that ends before
-    /// the piece does, something is wrong or only what may follow JSON is left.
+    /// Reads a piece of text. Returns the part of it that is JSON; where that ends before the piece
+    /// does, something is wrong or only what may follow JSON is left.
     pub(super) fn push(&mut self, piece: &str) -> Range<usize> {
         let mut range: Option<Range<usize>> = None;
         for (at, c) in piece.char_indices() {

@@ -31,7 +31,7 @@ use crate::{
 
 /// How many calls are remembered; the oldest goes first.
 const SEEN_CAP: usize = 256;
-/// Calls without a result yet. No batch is as large as that.
+/// Calls without a result yet. No batch is that large.
 const PENDING_CAP: usize = 256;
 /// Tools whose refused arguments are counted.
 const REFUSED_CAP: usize = 64;

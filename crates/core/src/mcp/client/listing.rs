@@ -65,7 +65,7 @@ struct ServerTool {
 }
 
 impl ToolListing {
-    /// Adds a page. Gives the cursor of the next one, if there is one to be asked for.
+    /// Adds a page. Returns the cursor of the next one, if there is one.
     ///
     /// # Errors
     /// It is not a page of tools.

@@ -213,7 +213,7 @@ fn reply(id: &RpcId, method: &str) -> Bytes {
 pub struct Handshake(McpClient);
 
 impl Handshake {
-    /// Gives the first message, too. `version` is that of this program.
+    /// Returns the first message as well. `version` is that of this program.
     #[must_use]
     pub fn new(version: &str) -> (Self, Bytes) {
         let client = McpClient { last: 0, pending: BTreeSet::from([0]) };

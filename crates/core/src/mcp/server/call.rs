@@ -60,7 +60,7 @@ impl HostedToolCall {
         self.progress.is_some()
     }
 
-    /// Says that the call still waits, after so many seconds.
+    /// Reports that the call still waits, after this number of seconds.
     #[must_use]
     pub fn progress(&self, seconds: f64) -> Option<Bytes> {
         #[derive(Serialize)]

@@ -21,7 +21,7 @@ pub struct EventLog {
     ended: bool,
 }
 
-/// What a reader finds.
+/// What a reader gets.
 #[derive(Debug, PartialEq, Eq)]
 pub enum LogRead {
     /// These bytes; go on from `next`.

@@ -12,7 +12,7 @@ const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
 pub enum Inbound<'a> {
     Request(InboundRequest<'a>),
     Notification(InboundNotification<'a>),
-    /// An answer, though the server asks for nothing.
+    /// A response, although the server sent no request.
     Response,
 }
 

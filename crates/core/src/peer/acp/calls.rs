@@ -14,8 +14,7 @@ use crate::{
     peer::cli::plain::one_line,
 };
 
-/// So many calls are remembered while they run. Of an older one, only the end may be
-/// missing.
+/// The number of running calls that are remembered. Of an older one, only the end may be missing.
 const CALLS: usize = 256;
 /// The longest line about a call, and the longest id of one.
 const LINE: usize = 200;

@@ -44,7 +44,7 @@ impl RunSpec {
         names.join(",")
     }
 
-    /// Allows the tool that the service misses. Gives whether that is news.
+    /// Allows the tool that the service misses. Returns whether that is new.
     pub(super) fn allow_tool(&mut self, words: &str) -> bool {
         let Some(tool) = missing_tool(words) else { return false };
         if self.more_tools.contains(&tool) {
@@ -55,7 +55,7 @@ impl RunSpec {
         true
     }
 
-    /// Gives whether the model was not in its maximum mode yet.
+    /// Returns whether the model was not in its maximum mode yet.
     pub(super) fn use_max_mode(&mut self) -> bool {
         self.memory.note_max_mode(&self.model.id);
         !std::mem::replace(&mut self.model.max_mode, true)

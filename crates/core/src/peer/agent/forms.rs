@@ -88,9 +88,9 @@ pub struct ModelFacts {
 #[derive(Debug, Default)]
 pub struct ModelMemory(Mutex<BTreeMap<String, ModelFacts>>);
 
-/// So many models are remembered; users have some dozens.
+/// The number of models that are remembered; users have some dozens.
 const MODELS: usize = 512;
-/// So many tools are added to a list of allowed ones.
+/// The number of tools that are added to a list of allowed ones.
 const TOOLS: usize = 16;
 
 impl ModelMemory {
@@ -157,7 +157,7 @@ impl FormChoice {
         self.form
     }
 
-    /// The form failed: another one is tried, once. Gives whether there is one.
+    /// The form failed: another one is tried, once. Returns whether there is one.
     pub(super) fn step(&mut self) -> bool {
         let may = self.setting == HistorySetting::Auto && !self.stepped;
         let Some(next) = self.form.next().filter(|_| may) else { return false };

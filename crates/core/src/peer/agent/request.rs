@@ -61,8 +61,7 @@ pub struct Plan {
     pub memory: Arc<ModelMemory>,
 }
 
-/// What the model is told and offered beside the conversation. Thousands of parked
-/// turns of one client share it.
+/// What the model gets besides the conversation. Thousands of parked turns of one client share it.
 #[derive(Debug)]
 pub struct Surroundings {
     pub(super) toolbox: Toolbox,

@@ -94,7 +94,7 @@ impl RunSpec {
         Cow::Owned(context)
     }
 
-    /// The form of the history failed. Gives whether there is another one.
+    /// The form of the history failed. Returns whether there is another one.
     pub(super) fn use_other_form(&mut self) -> bool {
         self.told && self.form.step()
     }

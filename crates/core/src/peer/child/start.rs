@@ -48,7 +48,7 @@ pub trait Speaker: fmt::Debug + Send {
     /// The answer is not wanted any more: what can be said about that.
     fn cancel(&mut self);
     fn poll_send(&mut self) -> Option<ToChild>;
-    /// Gives `Ended` or `Failed` exactly once, and nothing after it.
+    /// Returns `Ended` or `Failed` exactly once, and nothing after it.
     fn poll_heard(&mut self) -> Option<ChildEvent>;
     /// How many things it did not understand.
     fn unknown(&self) -> u64;

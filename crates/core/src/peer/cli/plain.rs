@@ -34,7 +34,7 @@ fn skip_escape(chars: &mut Peekable<Chars<'_>>) {
     }
 }
 
-/// At most so many characters of it in one line, with a mark where it was cut.
+/// At most `most` characters of it in one line, with a mark where it was cut.
 pub(crate) fn one_line(text: &str, limit: usize) -> String {
     // More than that is never shown, however much of it is blank or for the terminal.
     let seen = text.get(..text.floor_char_boundary(limit.saturating_mul(16))).unwrap_or(text);

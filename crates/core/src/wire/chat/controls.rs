@@ -41,7 +41,7 @@ pub(super) fn decode(request: &ChatRequestBody<'_>) -> Result<Sampling, TurnErro
     Ok(sampling)
 }
 
-/// Lists what the client said about tools.
+/// Lists the client's parameters about tools.
 pub(super) fn note_tools(
     params: &mut ParamHandling,
     tools: bool,

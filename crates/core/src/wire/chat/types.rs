@@ -133,7 +133,7 @@ pub(super) struct ChatPart {
     pub(super) thinking: Option<MaybeText>,
     pub(super) image_url: Option<WordOr<ChatImageUrl>>,
     pub(super) file: Option<Object<ChatFile>>,
-    // Of `input_file`, which has them beside its type.
+    // Of `input_file`, which has them besides its type.
     pub(super) file_id: Option<MaybeText>,
     pub(super) file_data: Option<String>,
     pub(super) filename: Option<String>,

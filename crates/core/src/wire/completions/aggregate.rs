@@ -10,7 +10,7 @@ use crate::{
     wire::{Collect, chat::ChatUsage, cut_off, json::to_json},
 };
 
-/// The events of one turn, and what its completion has beside them.
+/// The events of one turn, and what its completion has besides them.
 #[derive(Debug)]
 pub struct CompletionCollector {
     id: String,

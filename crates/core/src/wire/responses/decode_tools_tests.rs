@@ -144,7 +144,7 @@ fn warm_up_does_not_require_input() {
 proptest! {
     #[test]
     fn any_bytes_are_a_request_or_an_error(data in prop::collection::vec(any::<u8>(), 0..200)) {
-        super::fuzz(&data);
+        super::super::fuzz(&data);
     }
 
     #[test]

@@ -26,7 +26,7 @@ use crate::{
     wire::{Encode, cut_off, freeform::Freeform},
 };
 
-/// Gives the time, in Unix seconds.
+/// Returns the time in Unix seconds.
 type UnixClock = Box<dyn Fn() -> u64 + Send>;
 
 /// Encodes one turn. Give it every event, in order; it appends the bytes to the caller's
@@ -300,7 +300,7 @@ impl ResponsesEncoder {
         self.done() + self.echo.members.len() + 1024
     }
 
-    /// Gives the JSON of the response as it is now, piece by piece.
+    /// Returns the JSON of the present response, piece by piece.
     fn render(&self, mut put: impl FnMut(&str)) {
         let ending = match &self.stage {
             ResponseStage::Fresh | ResponseStage::Open => None,

@@ -18,7 +18,7 @@ use crate::{
 const TEXT_PART: &str = r#"{"type":"output_text","annotations":[],"logprobs":[],"text":""#;
 const SUMMARY_PART: &str = r#"{"type":"summary_text","text":""#;
 
-/// What a delta has beside its text and what comes before that.
+/// What a delta has besides its text and what comes before that.
 const BEHIND_DELTA: usize = 64;
 
 /// Writes events and numbers them.
@@ -210,7 +210,7 @@ impl GrowingItem {
         }
     }
 
-    /// Closes the item: everything that comes behind its last delta. Gives its JSON.
+    /// Closes the item: everything after its last delta. Returns its JSON.
     pub(super) fn close(
         mut self,
         status: ItemStatus,

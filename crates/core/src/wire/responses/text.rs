@@ -7,7 +7,7 @@
 pub(super) struct EscapedText(String);
 
 impl EscapedText {
-    /// Gives what the piece has become.
+    /// Returns what the piece was turned into.
     pub(super) fn push(&mut self, piece: &str) -> &str {
         let known = self.0.len();
         // To the end in any case: without a way out the compiler takes many bytes at a time.

@@ -21,7 +21,7 @@ use crate::{
 pub(crate) const CREATED: u64 = 1_234_567_890;
 /// The stop sequences that the client set.
 pub(crate) const STOPS: [&str; 2] = ["STOP", "END"];
-/// A tool whose input is no JSON, where the dialect has such tools.
+/// A tool whose input is not JSON, where the dialect has such tools.
 pub(crate) const FREEFORM: &str = "patch";
 
 /// One dialect, or one way of speaking it.

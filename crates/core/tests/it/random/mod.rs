@@ -136,7 +136,7 @@ fn judge(spoken: &Spoken, number: u64, tally: &mut Tally) {
     }
 }
 
-/// Judges so many requests on as many threads as there are cores.
+/// Judges this number of requests on as many threads as there are cores.
 fn judge_all(count: u64) -> Vec<Tally> {
     let threads = thread::available_parallelism().map_or(1, |n| n.get() as u64);
     let run = |first: u64| {

@@ -76,7 +76,7 @@ impl TestHome {
         Ok(prepared.changes())
     }
 
-    /// As if the program had been killed when it had written so many files.
+    /// As if the program had been killed after it wrote this number of files.
     pub(super) fn die_in_setup(&self, client: &ClientSpec, wiring: &Wiring, survived: usize) {
         let engine = self.engine();
         let prepared = engine.prepare(client, &self.machine(), wiring).unwrap();

@@ -38,7 +38,7 @@ fn pairs() -> Vec<(&'static ClientSpec, PathBuf)> {
     pairs
 }
 
-/// A text that is no reason to refuse.
+/// A text that must not cause a refusal.
 fn fitting(client: &ClientSpec, file: &Path) -> String {
     let fits = |text: &SampleText| {
         let home = TestHome::new();

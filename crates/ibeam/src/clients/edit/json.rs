@@ -194,7 +194,7 @@ fn input(value: &Value) -> CstInputValue {
     }
 }
 
-/// What a node means. `None` for what is no value.
+/// What a node means. `None` if it is not a value.
 fn value(node: &CstNode) -> Option<Value> {
     match node {
         CstNode::Container(CstContainerNode::Object(object)) => {

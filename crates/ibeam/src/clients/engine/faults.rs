@@ -37,7 +37,7 @@ pub(super) fn point() -> Result<(), SetupError> {
     }
 }
 
-/// Runs something that is killed after so many points. Says whether it was.
+/// Runs something that is killed after this number of points. Returns whether it was.
 pub(crate) fn killed_after(points: usize, run: impl FnOnce()) -> bool {
     NEXT.set(Some((points, InjectedFault::Death)));
     let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
@@ -49,7 +49,7 @@ pub(crate) fn killed_after(points: usize, run: impl FnOnce()) -> bool {
     }
 }
 
-/// Runs something on a disk that is full after so many points. Says whether it saw it.
+/// Runs something on a disk that is full after this number of points. Returns whether it noticed.
 pub(crate) fn full_after(points: usize, run: impl FnOnce()) -> bool {
     NEXT.set(Some((points, InjectedFault::Full)));
     run();

@@ -42,7 +42,7 @@ pub(crate) enum SetupError {
     ReadOnly { path: PathBuf },
     #[error("cannot {what} {}: {source}", path.display())]
     Io { what: &'static str, path: PathBuf, source: io::Error },
-    /// What was written and what changed since are in the same lines.
+    /// The written text and later changes are in the same lines.
     #[error(
         "the lines that `setup` wrote to {} were changed since; their content from before is in {}",
         path.display(),

@@ -93,14 +93,14 @@ impl Watch {
         Self { seen, stream, reader: Some(reader) }
     }
 
-    /// Waits until there were so many events since the last look. One comes every 10 ms.
+    /// Waits until there were this many events since the last look. One comes every 10 ms.
     fn until(&self, events: usize) {
         let (seen, news) = &*self.seen;
         let late = |seen: &mut Seen| seen.events < events && !seen.ended;
         let _ = news.wait_while_for(&mut seen.lock(), late, Duration::from_secs(10));
     }
 
-    /// As long as so many more of them take.
+    /// As long as this many more of them take.
     pub(super) fn pass(&self, events: usize) {
         let already = self.seen.0.lock().events;
         self.until(already + events);
@@ -156,7 +156,7 @@ impl<'a> Report<'a> {
         Self { gateway, watch, table }
     }
 
-    /// Gives by how many KiB the memory grew at its most.
+    /// Returns by how many KiB the memory grew at most.
     pub(super) fn phase(
         &mut self,
         what: &str,

@@ -35,7 +35,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// once, and it turns away what comes when that is full. The system may allow fewer.
 const BACKLOG: u32 = 1024;
 
-/// Listens until the program ends. Gives the port.
+/// Listens until the program ends. Returns the port.
 pub(super) fn start(tasks: &Tasks, rooms: &Arc<Rooms>, callers: &Arc<Callers>) -> io::Result<u16> {
     let socket = TcpSocket::new_v4()?;
     socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;

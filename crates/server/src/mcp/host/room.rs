@@ -77,7 +77,7 @@ impl RoomState {
         &self.server
     }
 
-    /// Whether this is the bearer. It takes as long for a wrong one.
+    /// Whether this is the bearer. A wrong one takes the same time.
     pub(super) fn lets_in(&self, bearer: &str) -> bool {
         constant_time::eq(&Sha256::digest(bearer), &self.hash)
     }
@@ -123,7 +123,7 @@ impl RoomState {
         self.seen.load(Ordering::Relaxed)
     }
 
-    /// Ends all calls that wait, and lets no more in.
+    /// Ends all waiting calls, and accepts no more.
     pub(super) fn close(&self) {
         let calls = {
             let mut waiting = self.waiting.lock();

@@ -48,7 +48,7 @@ pub(super) struct ServedRoom {
     inside: Arc<RoomState>,
     tasks: Tasks,
     sessions: Mutex<HashMap<String, Arc<HostSession>>>,
-    /// Requests that are being answered.
+    /// Requests in progress.
     visits: TaskTracker,
     /// Ends the streams that have no end of their own.
     cut: CancellationToken,
@@ -169,7 +169,7 @@ impl RoomVisit {
         }
     }
 
-    /// A session for a client that says hello.
+    /// A session for a client that initializes one.
     fn begin(self, greeting: &Asked<'_>) -> Answered {
         let served = &self.served;
         let session = HostSession::new(&served.inside, &served.cut);

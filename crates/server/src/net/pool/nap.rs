@@ -22,7 +22,7 @@ use crate::net::connect::Io;
 /// The peer's pings wait no longer than this for their answer.
 const LENGTH: Duration = Duration::from_secs(1);
 
-/// So much is read before others get their turn.
+/// How much is read before other streams get their turn.
 const BURST: usize = 64 * 1024;
 
 /// The bytes of a connection, read only now and then while it naps.

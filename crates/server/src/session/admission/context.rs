@@ -1,4 +1,4 @@
-//! What a request says beside its body.
+//! What a request contains besides its body.
 
 use crate::keys::Caller;
 

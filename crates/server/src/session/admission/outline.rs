@@ -78,7 +78,7 @@ pub(super) enum FoundBy {
 /// What a stored conversation is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StoredUse {
-    /// Continue from its checkpoint, which covers so many items of the request.
+    /// Continue from its checkpoint, which covers this number of the request's items.
     Continue { covers: usize, new_setup: bool },
     /// Send everything again, under its id.
     Rebuild,

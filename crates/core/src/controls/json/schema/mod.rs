@@ -58,7 +58,7 @@ pub(in crate::controls) struct CompiledSchema {
     dynamic: Vec<HashMap<ResourceId, NodeId>>,
 }
 
-/// Why a value does not fit.
+/// Why a value is invalid.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::controls) enum Misfit {
     /// What is wrong, and a JSON Pointer to where.

@@ -221,7 +221,7 @@ fn is_quantifier(tail: &str) -> bool {
     !least.is_empty() && digits(least) && digits(most)
 }
 
-/// An escape, whose backslash has been read. Gives what is behind it.
+/// An escape, whose backslash has been read. Returns what follows it.
 fn escape<'a>(tail: &'a str, class: &mut ClassPosition, out: &mut String) -> &'a str {
     let in_class = *class != ClassPosition::Outside;
     let Some(c) = tail.chars().next() else {

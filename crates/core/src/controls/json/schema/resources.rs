@@ -142,7 +142,7 @@ impl<'a> Resources<'a> {
         Ok(())
     }
 
-    /// Notes the names that a schema gives itself. Gives its resource, which may be a new one.
+    /// Notes the names that a schema gives itself. Returns its resource, which may be a new one.
     fn name(
         &mut self,
         schema: &'a Value,

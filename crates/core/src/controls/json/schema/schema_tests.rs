@@ -19,7 +19,7 @@ fn steps(schema: &Value, value: &Value) -> u64 {
     check::check(&compiled(schema), value, check::STEPS).1
 }
 
-/// A schema that is the first of so many parts, each made with the reference to the next.
+/// A schema that is the first of `count` parts, each made with the reference to the next.
 fn chain(length: usize, part: impl Fn(Value) -> Value) -> Value {
     let next = |at: usize| json!({ "$ref": format!("#/$defs/{at}") });
     let parts = (0..length).map(|at| (at.to_string(), part(next(at + 1))));

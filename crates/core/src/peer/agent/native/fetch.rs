@@ -1,5 +1,5 @@
-//! Pages, by the client's own fetching tool. A shell is no stand-in: what it may
-//! reach is the user's decision, and a fetching tool is where clients ask for it.
+//! Pages, by the client's own fetching tool. A shell cannot stand in for it: what it may reach is
+//! the user's decision, and a fetching tool is where clients ask for it.
 
 use ibeam_proto::agent::{
     FetchError, FetchResult, FetchSuccess, exec_client_message::Message as Reply, fetch_result,

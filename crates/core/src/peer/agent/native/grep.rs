@@ -221,7 +221,7 @@ fn escaped(text: &str) -> String {
     })
 }
 
-/// Finding nothing is no error, though `grep` exits with 1 then.
+/// Finding nothing is not an error, though `grep` exits with 1 then.
 pub(super) fn outcome(result: &ToolResult, through_shell: bool) -> Outcome {
     let outcome = Outcome::of(result, through_shell);
     match &outcome {

@@ -29,7 +29,7 @@ fn lines_are_found_in_every_form() {
             "Found 2 matches\n/w/a.rs:\n  Line 1: x\n  Line 9:   y\n\n/w/b.rs:\n  Line 2: z",
             &["/w/a.rs:1:x", "/w/a.rs:9:  y", "/w/b.rs:2:z"],
         ),
-        // Context; a time in it is no match, and a date in a path is no context.
+        // Context; a time in it is not a match, and a date in a path is not context.
         (
             "a.rs-4-at 10:12:00\na.rs:5:x\n--\nb-01-c.rs:7:y",
             &["a.rs-4-at 10:12:00", "a.rs:5:x", "b-01-c.rs:7:y"],

@@ -93,8 +93,8 @@ fn names(text: &str, path: &str) -> bool {
     text.contains(path) || (!name.is_empty() && text.contains(name))
 }
 
-/// Whether a text is no more than what looks like an error. It may be a file's only
-/// line, and it may be why there is none.
+/// Whether a text is nothing but what looks like an error. It may be a file's only line, and it may
+/// be why there is none.
 pub(super) fn may_be_error(text: &str) -> bool {
     let text = text.trim();
     text.len() <= SHORT_NOTICE && !text.contains('\n') && begins(text, ERRORS)

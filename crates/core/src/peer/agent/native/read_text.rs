@@ -77,7 +77,7 @@ fn text_of(content: String, first: usize, total: Option<usize>, truncated: bool)
 /// How many lines at the start and at the end are looked at.
 const FIRST_LINES: usize = 5;
 const LAST_LINES: usize = 3;
-/// A longer line is no remark.
+/// A longer line is not a remark.
 const REMARK: usize = 400;
 
 /// The remarks around a text that say that it is not all.

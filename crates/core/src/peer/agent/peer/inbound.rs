@@ -296,7 +296,7 @@ impl AgentPeer {
                 })
             }
             Some(kv_server_message::Message::SetBlobArgs(set)) => {
-                // An answer of our own history, stored again, is no news.
+                // An answer of our own history that is stored again is not new.
                 let text = blobs::assistant_text(&set.blob_data)
                     .filter(|text| !self.spec.has_answer(text));
                 let stored = if text.is_some() { Stored::Answer } else { Stored::Something };

@@ -12,7 +12,7 @@ use super::AgentPeer;
 use crate::{codec::connect, peer::PeerOutput, peer::agent::exec};
 
 impl AgentPeer {
-    /// Gives the size of the framed message.
+    /// Returns the size of the framed message.
     pub(super) fn send(&mut self, message: ToServer) -> usize {
         let framed = connect::encode(&AgentClientMessage { message: Some(message) });
         let bytes = framed.len();
@@ -20,7 +20,7 @@ impl AgentPeer {
         bytes
     }
 
-    /// One result of an exec. More may follow until it is closed. Gives its size.
+    /// One result of an exec. More may follow until it is closed. Returns its size.
     pub(super) fn send_reply(&mut self, exec: u32, exec_id: &str, reply: Reply) -> usize {
         self.send(ToServer::ExecClientMessage(exec::result(exec, exec_id, reply)))
     }

@@ -53,7 +53,7 @@ impl Since {
         }
     }
 
-    /// A new state came, when the leg had said so much.
+    /// A new state arrived when the leg had this much text.
     pub(super) fn checkpoint(&mut self, words: usize) {
         self.items.clear();
         self.words = words;

@@ -77,8 +77,7 @@ impl Stream {
     }
 }
 
-/// How long so many bytes may take on the slowest upload that is still waited for:
-/// 100 kB/s.
+/// How long this many bytes may take on the slowest upload that is still waited for: 100 kB/s.
 pub(super) fn upload_time(bytes: usize) -> Duration {
     const BYTES_PER_MS: u64 = 100;
     Duration::from_millis(bytes as u64 / BYTES_PER_MS)

@@ -150,7 +150,7 @@ fn section_3_listed_calls_are_waited_for_longer_than_unlisted_ones() {
     bench.update(listed(2));
     bench.say(call(1, "read", "{}"));
     bench.wait(Duration::from_millis(1_400));
-    // Storage and checkpoints are no progress, and no end either.
+    // Storage and checkpoints are neither progress nor an ending.
     bench.say(set_blob("{}"));
     bench.say(checkpoint());
     assert_ne!(bench.ending(), &CALLS);
