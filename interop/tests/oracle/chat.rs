@@ -59,7 +59,7 @@ fn answers(request: Result<Raw, ConnectError>) -> Vec<Result<Raw, ConnectError>>
                 message: Some(args),
                 ..Default::default()
             };
-            vec![raw(ToClient::ExecServerMessage(exec))]
+            vec![raw(ToClient::ExecServerMessage(Box::new(exec)))]
         }
         Client::ExecClientMessage(exec) => {
             assert_eq!((exec.id, exec.exec_id.as_str()), (1, "e1"));

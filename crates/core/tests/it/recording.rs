@@ -225,7 +225,7 @@ fn call_id(number: u32) -> String {
 fn announces(number: u32, tool: &str, so_far: &str) -> Step {
     let args = McpArgs { name: tool.to_owned(), ..McpArgs::default() };
     let call = McpToolCall { args: Some(args), result: None };
-    update(Update::PartialToolCall(PartialToolCallUpdate {
+    update(Update::PartialToolCall(Box::new(PartialToolCallUpdate {
         call_id: call_id(number),
         tool_call: Some(ToolCall {
             tool: Some(tool_call::Tool::McpToolCall(call)),
@@ -233,7 +233,7 @@ fn announces(number: u32, tool: &str, so_far: &str) -> Step {
         }),
         args_text_delta: so_far.to_owned(),
         ..PartialToolCallUpdate::default()
-    }))
+    })))
 }
 
 fn calls(number: u32, tool: &str, args: &[(&str, &str)]) -> Step {
@@ -242,7 +242,7 @@ fn calls(number: u32, tool: &str, args: &[(&str, &str)]) -> Step {
         .iter()
         .map(|(name, text)| ((*name).to_owned(), value(text).encode_to_vec().into()))
         .collect();
-    frame(FromServer::ExecServerMessage(ExecServerMessage {
+    frame(FromServer::ExecServerMessage(Box::new(ExecServerMessage {
         id: number,
         exec_id: format!("e{number}"),
         message: Some(Ask::McpArgs(McpArgs {
@@ -252,5 +252,5 @@ fn calls(number: u32, tool: &str, args: &[(&str, &str)]) -> Step {
             ..McpArgs::default()
         })),
         ..ExecServerMessage::default()
-    }))
+    })))
 }

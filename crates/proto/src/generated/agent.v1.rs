@@ -3808,17 +3808,19 @@ pub mod interaction_update {
         #[prost(message, tag = "1")]
         TextDelta(super::TextDeltaUpdate),
         #[prost(message, tag = "2")]
-        ToolCallStarted(super::ToolCallStartedUpdate),
+        ToolCallStarted(::prost::alloc::boxed::Box<super::ToolCallStartedUpdate>),
         #[prost(message, tag = "3")]
-        ToolCallCompleted(super::ToolCallCompletedUpdate),
+        ToolCallCompleted(::prost::alloc::boxed::Box<super::ToolCallCompletedUpdate>),
         #[prost(message, tag = "4")]
         ThinkingDelta(super::ThinkingDeltaUpdate),
         #[prost(message, tag = "5")]
         ThinkingCompleted(super::ThinkingCompletedUpdate),
         #[prost(message, tag = "6")]
-        UserMessageAppended(super::UserMessageAppendedUpdate),
+        UserMessageAppended(
+            ::prost::alloc::boxed::Box<super::UserMessageAppendedUpdate>,
+        ),
         #[prost(message, tag = "7")]
-        PartialToolCall(super::PartialToolCallUpdate),
+        PartialToolCall(::prost::alloc::boxed::Box<super::PartialToolCallUpdate>),
         #[prost(message, tag = "8")]
         TokenDelta(super::TokenDeltaUpdate),
         #[prost(message, tag = "9")]
@@ -4847,9 +4849,11 @@ pub mod agent_server_message {
         #[prost(message, tag = "1")]
         InteractionUpdate(super::InteractionUpdate),
         #[prost(message, tag = "2")]
-        ExecServerMessage(super::ExecServerMessage),
+        ExecServerMessage(::prost::alloc::boxed::Box<super::ExecServerMessage>),
         #[prost(message, tag = "3")]
-        ConversationCheckpointUpdate(super::ConversationStateStructure),
+        ConversationCheckpointUpdate(
+            ::prost::alloc::boxed::Box<super::ConversationStateStructure>,
+        ),
         #[prost(message, tag = "4")]
         KvServerMessage(super::KvServerMessage),
         #[prost(message, tag = "5")]

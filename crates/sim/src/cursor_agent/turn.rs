@@ -194,7 +194,7 @@ impl FakeTurn {
                     self.note(update);
                 }
             }
-            Some(FromSim::ExecServerMessage(exec)) => self.exec(exec),
+            Some(FromSim::ExecServerMessage(exec)) => self.exec(*exec),
             Some(FromSim::KvServerMessage(ask)) => {
                 let answer = self.kv(ask);
                 self.send(client(ToSim::KvClientMessage(answer))).await;

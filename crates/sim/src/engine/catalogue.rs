@@ -95,7 +95,7 @@ impl SimRun {
             tool_call: Some(call(None)),
             model_call_id: self.model_call_id(),
         };
-        self.io.update(Update::ToolCallStarted(started)).await?;
+        self.io.update(Update::ToolCallStarted(Box::new(started))).await?;
         let content = self.catalogue();
         let mut output_file_path = None;
         if self.behaviour().tools_literal_meta {

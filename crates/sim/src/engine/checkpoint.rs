@@ -231,7 +231,7 @@ impl SimRun {
         };
         self.bind(&state);
         self.remember_state(&state, true);
-        self.io.emit(ToClient::ConversationCheckpointUpdate(state)).await
+        self.io.emit(ToClient::ConversationCheckpointUpdate(Box::new(state))).await
     }
 
     /// The root entries before this run.

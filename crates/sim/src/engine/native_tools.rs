@@ -49,13 +49,13 @@ impl SimRun {
             args_text_delta: String::new(),
             model_call_id: model_call_id.clone(),
         };
-        self.io.update(Update::PartialToolCall(partial)).await?;
+        self.io.update(Update::PartialToolCall(Box::new(partial))).await?;
         let started = ToolCallStartedUpdate {
             call_id: id.clone(),
             tool_call: call_update(intent, &id, None, None),
             model_call_id,
         };
-        self.io.update(Update::ToolCallStarted(started)).await?;
+        self.io.update(Update::ToolCallStarted(Box::new(started))).await?;
         self.list_native_call().await?;
         let (answer, text) = match intent {
             Intent::Edit { path, old, new } => self.edit_natively(&id, path, old, new).await?,

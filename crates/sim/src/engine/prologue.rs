@@ -158,7 +158,7 @@ impl SimRun {
             token_details: Some(ConversationTokenDetails::default()),
             ..self.prompt.state.clone()
         };
-        self.io.emit(ToClient::ConversationCheckpointUpdate(unused)).await?;
+        self.io.emit(ToClient::ConversationCheckpointUpdate(Box::new(unused))).await?;
         Err(fail(Code::InvalidArgument, "Error"))
     }
 

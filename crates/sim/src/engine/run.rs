@@ -366,7 +366,7 @@ impl SimRun {
         if let Some(user) = self.prompt.user_message.clone().filter(|_| !self.prompt.resume) {
             self.store_user().await?;
             let appended = UserMessageAppendedUpdate { user_message: Some(user) };
-            self.io.update(Update::UserMessageAppended(appended)).await?;
+            self.io.update(Update::UserMessageAppended(Box::new(appended))).await?;
         }
         let started = StepStartedUpdate { step_id: 1 };
         self.io.update(Update::StepStarted(started)).await

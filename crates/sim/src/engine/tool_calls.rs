@@ -100,12 +100,12 @@ impl SimRun {
         let (call_id, model_call_id) = (args.tool_call_id.clone(), self.model_call_id());
         let partials = self.behaviour().tools_partial;
         let partial = |mcp: McpToolCall, text: &str| {
-            Update::PartialToolCall(PartialToolCallUpdate {
+            Update::PartialToolCall(Box::new(PartialToolCallUpdate {
                 call_id: call_id.clone(),
                 tool_call: Some(call(mcp)),
                 args_text_delta: text.to_owned(),
                 model_call_id: model_call_id.clone(),
-            })
+            }))
         };
         if partials != PartialCalls::Off {
             self.io.update(partial(McpToolCall::default(), "")).await?;
@@ -127,7 +127,7 @@ impl SimRun {
             tool_call: Some(call(McpToolCall { args: Some(args.clone()), result: None })),
             model_call_id,
         };
-        self.io.update(Update::ToolCallStarted(started)).await
+        self.io.update(Update::ToolCallStarted(Box::new(started))).await
     }
 
     /// `tool_call_completed` of a call that the service refuses by itself.
@@ -184,7 +184,7 @@ impl SimRun {
         let model_call_id = self.model_call_id();
         let tool_call = Some(tool_call);
         let completed = ToolCallCompletedUpdate { call_id, tool_call, model_call_id };
-        self.io.update(Update::ToolCallCompleted(completed)).await
+        self.io.update(Update::ToolCallCompleted(Box::new(completed))).await
     }
 
     /// Adds a call and its result to the turn.

@@ -160,12 +160,12 @@ fn blobs() {
 #[test]
 fn execs() {
     let ask = |id, exec_id: &str, message| {
-        S::ExecServerMessage(ExecServerMessage {
+        S::ExecServerMessage(Box::new(ExecServerMessage {
             id,
             exec_id: exec_id.to_owned(),
             message: Some(message),
             ..ExecServerMessage::default()
-        })
+        }))
     };
     let reply = |id, exec_id: &str, message| {
         C::ExecClientMessage(ExecClientMessage {

@@ -341,7 +341,7 @@ impl Peer {
                     Update::ToolRequestsListed(listed) => {
                         heard.order.push(format!("listed {}", listed.call_count));
                     }
-                    Update::ToolCallCompleted(completed) => heard.completed.push(completed),
+                    Update::ToolCallCompleted(completed) => heard.completed.push(*completed),
                     Update::TextDelta(delta) => heard.text.push_str(&delta.text),
                     Update::ThinkingDelta(delta) => heard.thinking.push_str(&delta.text),
                     Update::Heartbeat(_) => heard.heartbeats += 1,
@@ -362,11 +362,11 @@ impl Peer {
                 if !matches!(exec.message, Some(Exec::RequestContextArgs(_))) {
                     heard.order.push("exec".to_owned());
                 }
-                heard.execs.push(exec);
+                heard.execs.push(*exec);
                 answer
             }
             FromServer::ConversationCheckpointUpdate(state) => {
-                heard.checkpoint = Some(state);
+                heard.checkpoint = Some(*state);
                 heard.checkpoints += 1;
                 None
             }

@@ -108,10 +108,10 @@ fn every_successful_ending() {
 
 #[test]
 fn silence_is_not_an_ending_during_a_step_or_server_tool() {
-    let started = Update::ToolCallStarted(ToolCallStartedUpdate {
+    let started = Update::ToolCallStarted(Box::new(ToolCallStartedUpdate {
         call_id: "web".into(),
         ..ToolCallStartedUpdate::default()
-    });
+    }));
     for open in [Update::StepStarted(StepStartedUpdate { step_id: 1 }), started] {
         let mut bench = Bench::open(&[]);
         bench.text("searching");

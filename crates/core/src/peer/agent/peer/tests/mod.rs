@@ -301,14 +301,14 @@ fn ended() -> Update {
 }
 
 fn checkpoint() -> FromServer {
-    FromServer::ConversationCheckpointUpdate(ConversationStateStructure {
+    FromServer::ConversationCheckpointUpdate(Box::new(ConversationStateStructure {
         token_details: Some(ConversationTokenDetails {
             used_tokens: 120,
             max_tokens: 1000,
             ..ConversationTokenDetails::default()
         }),
         ..ConversationStateStructure::default()
-    })
+    }))
 }
 
 fn set_blob(data: &str) -> FromServer {
@@ -323,12 +323,12 @@ fn set_blob(data: &str) -> FromServer {
 }
 
 fn exec(id: u32, ask: Ask) -> FromServer {
-    FromServer::ExecServerMessage(ExecServerMessage {
+    FromServer::ExecServerMessage(Box::new(ExecServerMessage {
         id,
         exec_id: format!("e{id}"),
         message: Some(ask),
         ..ExecServerMessage::default()
-    })
+    }))
 }
 
 fn call(id: u32, tool: &str, args: &str) -> FromServer {

@@ -30,14 +30,14 @@ fn chain_of_tool_calls_is_one_run() {
 
 fn counted(bench: &mut Bench, tokens: i32, used_tokens: u32) {
     bench.update(Update::TokenDelta(TokenDeltaUpdate { tokens }));
-    bench.say(FromServer::ConversationCheckpointUpdate(ConversationStateStructure {
+    bench.say(FromServer::ConversationCheckpointUpdate(Box::new(ConversationStateStructure {
         token_details: Some(ConversationTokenDetails {
             used_tokens,
             max_tokens: 1000,
             ..ConversationTokenDetails::default()
         }),
         ..ConversationStateStructure::default()
-    }));
+    })));
 }
 
 /// The usage of the leg that just ended, noted as its client was told.

@@ -22,38 +22,38 @@ fn wire_id(n: u32) -> String {
 }
 
 pub(super) fn partial(n: u32, name: Option<&str>, text: &str) -> Update {
-    Update::PartialToolCall(PartialToolCallUpdate {
+    Update::PartialToolCall(Box::new(PartialToolCallUpdate {
         call_id: wire_id(n),
         tool_call: Some(wire_call(name, None)),
         args_text_delta: text.into(),
         ..PartialToolCallUpdate::default()
-    })
+    }))
 }
 
 fn started(n: u32, name: &str) -> Update {
-    Update::ToolCallStarted(ToolCallStartedUpdate {
+    Update::ToolCallStarted(Box::new(ToolCallStartedUpdate {
         call_id: wire_id(n),
         tool_call: Some(wire_call(Some(name), None)),
         ..ToolCallStartedUpdate::default()
-    })
+    }))
 }
 
 pub(super) fn completed(n: u32) -> Update {
-    Update::ToolCallCompleted(ToolCallCompletedUpdate {
+    Update::ToolCallCompleted(Box::new(ToolCallCompletedUpdate {
         call_id: wire_id(n),
         ..ToolCallCompletedUpdate::default()
-    })
+    }))
 }
 
 /// The service refuses a call by itself.
 fn refused(n: u32, name: &str) -> Update {
     let error = McpToolError { error: "MCP tool not found".into(), ..McpToolError::default() };
     let result = McpToolResult { result: Some(mcp_tool_result::Result::Error(error)) };
-    Update::ToolCallCompleted(ToolCallCompletedUpdate {
+    Update::ToolCallCompleted(Box::new(ToolCallCompletedUpdate {
         call_id: wire_id(n),
         tool_call: Some(wire_call(Some(name), Some(result))),
         ..ToolCallCompletedUpdate::default()
-    })
+    }))
 }
 
 fn listed(call_count: u32) -> Update {
@@ -189,11 +189,11 @@ fn section_3_a_serial_call_comes_after_the_result_of_the_one_before() {
 fn section_3_an_exec_without_notices_and_without_an_exec_id_is_a_call() {
     let mut bench = Bench::open(&["read"]);
     let args = McpArgs { name: "read".into(), ..McpArgs::default() };
-    bench.say(FromServer::ExecServerMessage(ExecServerMessage {
+    bench.say(FromServer::ExecServerMessage(Box::new(ExecServerMessage {
         id: 4_711,
         message: Some(Ask::McpArgs(args)),
         ..ExecServerMessage::default()
-    }));
+    })));
     bench.wait(WINDOW);
     assert_eq!((names(&bench).len(), bench.ending()), (1, &CALLS));
     assert!(bench.resume(&["read"], vec![made(1, "read"), result(1, "one")]));
@@ -242,11 +242,11 @@ fn section_2_2_a_listing_that_is_only_shown_does_not_count_as_refused() {
     let mut bench = Bench::open(&["read"]);
     let tool = WireTool::GetMcpToolsToolCall(GetMcpToolsToolCall::default());
     for _ in 0..100 {
-        bench.update(Update::ToolCallCompleted(ToolCallCompletedUpdate {
+        bench.update(Update::ToolCallCompleted(Box::new(ToolCallCompletedUpdate {
             call_id: String::new(),
             tool_call: Some(WireCall { tool: Some(tool.clone()), ..WireCall::default() }),
             ..ToolCallCompletedUpdate::default()
-        }));
+        })));
     }
     bench.text("done");
     bench.update(ended());

@@ -131,11 +131,11 @@ fn task_calls_with_a_text_in_place_of_a_message_are_decoded() {
     let task = TaskToolCall { args: Some(args), ..TaskToolCall::default() };
     let call = ToolCall { tool: Some(tool_call::Tool::TaskToolCall(task)), ..ToolCall::default() };
     let mut bench = Bench::open(&[]);
-    bench.update(Update::ToolCallStarted(ToolCallStartedUpdate {
+    bench.update(Update::ToolCallStarted(Box::new(ToolCallStartedUpdate {
         call_id: "task".into(),
         tool_call: Some(call),
         ..ToolCallStartedUpdate::default()
-    }));
+    })));
     assert_eq!(bench.turn.drift().undecodable_messages, 0);
 }
 
