@@ -48,6 +48,8 @@ pub(in crate::peer::agent) fn spec_in(request: &TurnRequest, history: HistorySet
         kept: None,
         history,
         memory: Arc::default(),
+        run_seed: "turn".into(),
+        host_changes: Some(0),
     };
     RunSpec::new(request, plan)
 }
@@ -215,6 +217,8 @@ fn continued(request: &TurnRequest, kept: StoredState) -> (RunSpec, AgentRunRequ
         kept: Some(kept),
         history: HistorySetting::Only(HistoryForm::RulesRoots),
         memory: Arc::default(),
+        run_seed: "turn".into(),
+        host_changes: Some(0),
     };
     let spec = RunSpec::new(request, plan);
     let frame = spec.first_frame(false, None);
