@@ -189,7 +189,7 @@ async fn section_7_a_model_that_the_service_does_not_know_renews_the_list() {
     backend.lists(&["b"]);
     catalog.doubt();
     catalog.doubt();
-    pass(1).await;
+    pass(2).await;
     assert_eq!(backend.calls(), 2);
     assert_eq!(catalog.known().unwrap().models()[0].id, "b");
 }

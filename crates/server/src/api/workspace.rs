@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_workspace_that_is_only_named_must_be_absolute() {
-        let of = |path: &str| named_inside(&HeaderValue::from_str(path).unwrap());
+        let of = |path: &str| named(&HeaderValue::from_str(path).unwrap());
         for path in ["/home/me/app", "/home/me/Büro", r"C:\code\app", "c:/code", r"\\host\share"] {
             assert_eq!(of(path).as_deref(), Some(path));
         }

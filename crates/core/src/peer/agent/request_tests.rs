@@ -173,6 +173,8 @@ fn the_documented_minimal_request_has_the_same_meaning() {
     // Ours names the mode in the state and the model in the modern place as well,
     // and has a message id of its own.
     ours.requested_model = None;
+    // Ids that came later.
+    assert!(ours.conversation_group_id.take().is_some() && ours.run_id.take().is_some());
     let details = ours.model_details.as_mut().unwrap();
     assert_eq!([&details.display_model_id, &details.display_name], ["default"; 2]);
     details.display_model_id.clear();

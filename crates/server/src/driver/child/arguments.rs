@@ -158,7 +158,7 @@ mod tests {
             let start = ChildStart { mode, ..start(tools) };
             for own_tools in [true, false] {
                 let args = line(&run(&start, &terms(own_tools)).unwrap());
-                assert!(args.ends_with(want) && args.matches("--mode").count() == 1, "{args}");
+                assert!(args.ends_with(want) && args.matches("--mode ").count() == 1, "{args}");
             }
         }
     }
