@@ -20,6 +20,7 @@ use std::{
 use ibeam_core::{
     backend::BackendKind,
     error::TurnError,
+    model::AgentMode,
     peer::acp,
     peer::child::{ChildStart, FromChild, Ready, Speaker},
 };
@@ -90,6 +91,8 @@ struct PoolPlace {
 struct OpenConversation {
     session: String,
     tools: [u8; 32],
+    /// A conversation keeps its mode. In another one it is opened again.
+    mode: AgentMode,
 }
 
 /// A turn for an idle process.
@@ -99,6 +102,7 @@ struct PoolJob {
     /// `None`: the process has the right room, and the conversation is open.
     room: Option<Option<ToolRoom>>,
     tools: [u8; 32],
+    mode: AgentMode,
 }
 
 impl ChildProtocol for ChildPool {
@@ -132,7 +136,7 @@ impl ChildPool {
         let beside = self.kit.beside(&start);
         let wanted = start.resume.clone().map(|session| {
             let tools = digest(&start.tools);
-            OpenConversation { session, tools }
+            OpenConversation { session, tools, mode: start.mode }
         });
         let link = match self.find(beside.as_ref(), wanted.as_ref()).await? {
             FoundPlace::Idle(idle) => self.assign(idle, start, wanted.as_ref()).await?,
@@ -224,7 +228,8 @@ impl ChildPool {
         let (link, end) = link();
         // If the process crashed at this moment, the turn gets the error of any other crash.
         let tools = digest(&start.tools);
-        if job.send(PoolJob { end, room, tools }).is_err() {
+        let job_of_turn = PoolJob { end, room, tools, mode: start.mode };
+        if job.send(job_of_turn).is_err() {
             debug!("a process exited before its turn");
         }
         Ok(link)
@@ -242,7 +247,7 @@ impl ChildPool {
         self.kit.furnish(&worker.place.workspace, room.as_ref().map(ToolRoom::address)).await?;
         let (link, end) = link();
         let tools = digest(&start.tools);
-        let job = PoolJob { end, room: Some(room), tools };
+        let job = PoolJob { end, room: Some(room), tools, mode: start.mode };
         self.kit.tasks.spawn("cursor-agent acp", worker.work(Some(job), None));
         Ok(link)
     }
@@ -391,7 +396,7 @@ impl Worker {
 
     /// Serves one turn. False: the process cannot be used again.
     async fn turn(&mut self, job: PoolJob) -> bool {
-        let PoolJob { mut end, room, tools } = job;
+        let PoolJob { mut end, room, tools, mode } = job;
         let open = match room {
             Some(room) => {
                 self.room = room;
@@ -410,7 +415,7 @@ impl Worker {
             Over::Released(session) => {
                 self.kit.look_back(self.room.as_ref());
                 self.greeted = true;
-                self.place.open = session.map(|session| OpenConversation { session, tools });
+                self.place.open = session.map(|session| OpenConversation { session, tools, mode });
                 true
             }
             Over::Exited(exit) => {
