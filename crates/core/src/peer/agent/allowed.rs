@@ -4,7 +4,7 @@
 use super::request::RunSpec;
 
 /// Without the second one a run in which tools are offered by a meta tool is refused.
-const CLIENT_TOOLS: [&str; 2] = ["mcp_tool_call", "get_mcp_tools_tool_call"];
+pub(super) const CLIENT_TOOLS: [&str; 2] = ["mcp_tool_call", "get_mcp_tools_tool_call"];
 
 /// Cursor's own tools that the client's can stand in for.
 const NATIVE_TOOLS: [&str; 8] = [

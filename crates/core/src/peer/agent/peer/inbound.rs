@@ -329,15 +329,8 @@ impl AgentPeer {
 
     /// Refuses a query by the number of its arm, which our schema does not have.
     fn refuse_query(&mut self, id: u32, message: &[u8]) {
-        const RESPONSE_TAG: u8 = 0x32; // AgentClientMessage field 6, length-delimited
-        let raw = pbwalk::fields(message).find(|field| field.number == QUERY);
-        if let Some(arm) = raw.and_then(|field| field.payload).and_then(query::arm_number) {
-            let body = query::refuse_by_number(id, arm);
-            let mut out = vec![RESPONSE_TAG];
-            prost::encoding::encode_varint(body.len() as u64, &mut out);
-            out.extend_from_slice(&body);
-            self.output.push_back(PeerOutput::Send(connect::frame(0, &out)));
-        }
+        let refusal = query::refuse_unknown(id, message);
+        self.output.extend(refusal.map(PeerOutput::Send));
     }
 
     /// A message that our schema cannot read may still be a question, and an
