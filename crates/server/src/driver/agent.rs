@@ -242,6 +242,10 @@ impl Driver for AgentDriver {
         })
     }
 
+    fn longest_hold(&self) -> Option<Duration> {
+        self.0.plans.longest_hold()
+    }
+
     fn stats(&self) -> DriverStats {
         DriverStats {
             http2: self.0.pool.stats(),

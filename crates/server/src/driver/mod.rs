@@ -14,11 +14,12 @@ mod fallback;
 mod headers;
 mod link;
 mod machine;
+pub mod probing;
 mod surroundings;
 #[cfg(test)]
 mod testing;
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use ibeam_core::{
     backend::{BackendKind, Needs},
@@ -90,6 +91,11 @@ pub trait Driver: fmt::Debug + Send + Sync + 'static {
 
     fn stats(&self) -> DriverStats {
         DriverStats::default()
+    }
+
+    /// A call that waits for longer is lost with its stream, where that is known.
+    fn longest_hold(&self) -> Option<Duration> {
+        None
     }
 }
 

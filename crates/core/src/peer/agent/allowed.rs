@@ -40,6 +40,9 @@ impl RunSpec {
         }
         if !names.is_empty() {
             names.extend(self.more_tools.iter().map(String::as_str));
+        } else if around.facts.empty_list_ignored {
+            // There are none of these, so nothing is left.
+            names.extend(CLIENT_TOOLS);
         }
         names.join(",")
     }

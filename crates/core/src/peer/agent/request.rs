@@ -16,7 +16,9 @@ use super::{
     blobs::{BlobLimits, Blobs, assistant_text},
     exec::Equipment,
     forms::{FormChoice, HistorySetting, ModelMemory},
-    roots, state,
+    roots,
+    service_facts::ServiceFacts,
+    state,
     tools::Toolbox,
 };
 use crate::{
@@ -69,6 +71,8 @@ pub struct Surroundings {
     pub(super) equipment: Equipment,
     pub(super) context: RequestContext,
     pub(super) permissions: Permissions,
+    /// What is known of the service.
+    pub(super) facts: Arc<ServiceFacts>,
 }
 
 impl Surroundings {
@@ -79,12 +83,23 @@ impl Surroundings {
         environment: &Environment,
         permissions: Permissions,
         native: bool,
+        facts: &Arc<ServiceFacts>,
     ) -> Self {
         let tools = offered(request);
-        let toolbox = Toolbox::new(&tools);
+        let toolbox = match facts.aliases_builtins {
+            true => Toolbox::aliased(&tools),
+            false => Toolbox::new(&tools),
+        };
+        let toolbox = toolbox.with_status(facts.mcp_status);
         let equipment = if native { Equipment::of(&tools) } else { Equipment::default() };
-        let context = context(instructions(request).0, &toolbox, environment, permissions);
-        Self { toolbox, equipment, context, permissions }
+        let mut context = context(instructions(request).0, &toolbox, environment, permissions);
+        if !facts.declaration.has_definitions() {
+            context.tools.clear();
+        }
+        if !facts.declaration.has_meta_options() {
+            context.mcp_meta_tool_options = None;
+        }
+        Self { toolbox, equipment, context, permissions, facts: Arc::clone(facts) }
     }
 }
 
@@ -193,7 +208,8 @@ impl RunSpec {
                 max_mode: self.model.max_mode.then_some(true),
                 ..ModelDetails::default()
             }),
-            mcp_tools: (!self.around.toolbox.is_empty())
+            mcp_tools: (!self.around.toolbox.is_empty()
+                && self.around.facts.declaration.has_definitions())
                 .then(|| McpTools { mcp_tools: self.around.toolbox.definitions().to_vec() }),
             conversation_id: Some(self.conversation_id.clone()),
             requested_model: Some(RequestedModel {

@@ -39,7 +39,7 @@ fn history() -> Vec<Item> {
 }
 
 fn told(items: &[Item]) -> Vec<String> {
-    told_as(items, EntryStyle::default(), MAX_ROOTS)
+    told_as(items, EntryStyle::default(), USUAL_MAX_ROOTS)
 }
 
 fn told_as(items: &[Item], style: EntryStyle, most: usize) -> Vec<String> {
@@ -56,7 +56,7 @@ fn the_prompt_holds_the_whole_history() {
 #[test]
 fn section_1_3_entries_in_the_form_of_newer_builds() {
     let style = EntryStyle { tagged: true, wrapped: true };
-    insta::assert_snapshot!(told_as(&history(), style, MAX_ROOTS).join("\n"));
+    insta::assert_snapshot!(told_as(&history(), style, USUAL_MAX_ROOTS).join("\n"));
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn section_1_3_too_many_entries_are_shortened_from_the_oldest_without_parting_re
         ]
     };
     let items: Vec<Item> = (0..100).flat_map(call).collect();
-    for most in [60, 61, 62, MAX_ROOTS] {
+    for most in [60, 61, 62, USUAL_MAX_ROOTS] {
         let told = told_as(&items, EntryStyle::default(), most);
         assert!(told.len() <= most && told.len() + 3 > most, "{} of {most}", told.len());
         for n in 0..100 {

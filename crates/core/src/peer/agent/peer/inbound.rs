@@ -183,7 +183,9 @@ impl AgentPeer {
 
     /// A call is over: made by the client, run by the backend, or refused before it was made.
     fn on_call_over(&mut self, id: &str, call: Option<&WireCall>) {
-        let never_made = self.stream.generation.settle(id);
+        // Of a call that was made this is no news.
+        let listed = !(is_mcp(call) && self.spec.around.facts.listed_without_refused);
+        let never_made = self.stream.generation.settle(id, listed);
         if never_made && is_mcp(call) {
             self.event(PeerEvent::Refused);
         }
@@ -217,7 +219,7 @@ impl AgentPeer {
             self.judge(exec);
         }
         if let Some(id) = exec.message.as_ref().and_then(exec::call_id) {
-            self.stream.generation.settle(id);
+            self.stream.generation.settle(id, true);
             self.report_calls();
         }
     }

@@ -99,8 +99,8 @@ pub(super) fn judge_agent_address(seen: &[ProbeSeen], runs: &Runs<'_>) -> Seen {
 
 pub(super) fn blob_key(subject: &ProbeSubject, runs: &Runs<'_>) -> Option<ProbeRun> {
     match runs.len() {
-        0 => Some(short(subject, "n1").blob_key().finish()),
-        1 => Some(short(subject, "n2").finish()),
+        0 => Some(short(subject, "n1").blob_key(true).finish()),
+        1 => Some(short(subject, "n2").blob_key(false).finish()),
         _ => None,
     }
 }

@@ -207,8 +207,8 @@ impl RunDraft {
         self
     }
 
-    pub(super) fn blob_key(mut self) -> Self {
-        self.headers.blob_key = true;
+    pub(super) fn blob_key(mut self, with_key: bool) -> Self {
+        self.headers.blob_key = Some(with_key);
         self
     }
 

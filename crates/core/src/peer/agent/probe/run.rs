@@ -88,9 +88,18 @@ pub struct ProbeHeaders {
     pub allowed_tools: String,
     /// In place of the usual one.
     pub client_version: Option<&'static str>,
-    pub blob_key: bool,
+    /// With a key for the encryption of blobs or without; None: as usual.
+    pub blob_key: Option<bool>,
     /// An origin in place of the usual one.
     pub host: Option<String>,
+}
+
+impl ProbeHeaders {
+    /// Whether nothing differs from the runs of clients.
+    #[must_use]
+    pub fn is_usual(&self) -> bool {
+        self.client_version.is_none() && self.blob_key.is_none() && self.host.is_none()
+    }
 }
 
 /// The run as a machine.
