@@ -70,7 +70,7 @@ impl SurroundingsCache {
             return made;
         }
         let Self { environment, permissions, native, facts, .. } = self;
-        let new = Surroundings::new(request, environment, *permissions, *native, facts);
+        let new = Surroundings::informed(request, environment, *permissions, *native, facts);
         let new = Arc::new(new);
         let mut made = self.made.lock();
         if made.len() >= TIDY_AT {

@@ -83,6 +83,17 @@ impl Surroundings {
         environment: &Environment,
         permissions: Permissions,
         native: bool,
+    ) -> Self {
+        Self::informed(request, environment, permissions, native, &Arc::default())
+    }
+
+    /// The same for a service of which something is known.
+    #[must_use]
+    pub fn informed(
+        request: &TurnRequest,
+        environment: &Environment,
+        permissions: Permissions,
+        native: bool,
         facts: &Arc<ServiceFacts>,
     ) -> Self {
         let tools = offered(request);

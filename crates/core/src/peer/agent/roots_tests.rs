@@ -1,4 +1,5 @@
 use super::*;
+use crate::peer::agent::service_facts::USUAL_MAX_ROOTS;
 use crate::model::Reasoning;
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x02\x00\x00\x00\x03\x08\x06";
@@ -55,7 +56,7 @@ fn the_prompt_holds_the_whole_history() {
 
 #[test]
 fn section_1_3_entries_in_the_form_of_newer_builds() {
-    let style = EntryStyle { tagged: true, wrapped: true };
+    let style = EntryStyle { tagged: true, wrapped: true, ..EntryStyle::default() };
     insta::assert_snapshot!(told_as(&history(), style, USUAL_MAX_ROOTS).join("\n"));
 }
 

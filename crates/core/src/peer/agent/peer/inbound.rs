@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     codec::{
-        connect::{self, ConnectError},
+        connect::ConnectError,
         pbwalk,
     },
     model::{FinishReason, Millis},

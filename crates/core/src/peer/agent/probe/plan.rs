@@ -104,11 +104,13 @@ impl ProbeQuestion {
 pub(super) type Runs<'a> = Vec<&'a ProbeTrace>;
 
 fn runs(seen: &[ProbeSeen]) -> Runs<'_> {
-    let run = |seen| match seen {
-        ProbeSeen::Run(trace) => Some(&**trace),
-        ProbeSeen::Called(_) => None,
-    };
-    seen.iter().filter_map(run).collect()
+    let mut runs = Vec::with_capacity(seen.len());
+    for step in seen {
+        if let ProbeSeen::Run(trace) = step {
+            runs.push(&**trace);
+        }
+    }
+    runs
 }
 
 fn call_once(call: ProbeCall, seen: &[ProbeSeen]) -> Option<ProbeStep> {
