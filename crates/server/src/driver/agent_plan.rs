@@ -1,6 +1,6 @@
 //! What the peer of a turn is made with over the Agent API.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use ibeam_core::{
     model::TurnRequest,
@@ -37,6 +37,11 @@ impl AgentPlans {
         let AgentPlanSettings { environment, permissions, native, facts, .. } = settings;
         let surroundings = SurroundingsCache::new(environment, permissions, native, facts);
         Self { blobs, inline_context, history, surroundings }
+    }
+
+    pub(super) fn history_forms(&self) -> BTreeMap<String, &'static str> {
+        let learned = self.surroundings.models().all().into_iter();
+        learned.filter_map(|(model, facts)| Some((model, facts.history?.name()))).collect()
     }
 
     pub(super) fn longest_hold(&self) -> Option<Duration> {

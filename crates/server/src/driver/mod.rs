@@ -19,7 +19,7 @@ mod surroundings;
 #[cfg(test)]
 mod testing;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use ibeam_core::{
     backend::{BackendKind, Needs},
@@ -91,6 +91,11 @@ pub trait Driver: fmt::Debug + Send + Sync + 'static {
 
     fn stats(&self) -> DriverStats {
         DriverStats::default()
+    }
+
+    /// The form in which histories are rebuilt, for models of which one was learned.
+    fn history_forms(&self) -> BTreeMap<String, &'static str> {
+        BTreeMap::new()
     }
 
     /// A call that waits for longer is lost with its stream, where that is known.

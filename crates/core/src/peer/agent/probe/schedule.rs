@@ -93,8 +93,11 @@ fn chosen(list: &ModelList, asks: ProbedModels) -> Vec<&ModelInfo> {
         }
         ProbedModels::Thinking => {
             let thinks = |model: &&ModelInfo| model.thinking && model.family() == Family::Claude;
-            let claude = usable(list).find(thinks);
-            claude.or_else(|| usable(list).find(|m| m.thinking)).into_iter().collect()
+            let thinking = usable(list).find(thinks);
+            match thinking.or_else(|| usable(list).find(|model| model.thinking)) {
+                Some(thinking) => vec![thinking],
+                None => chosen(list, ProbedModels::External),
+            }
         }
         ProbedModels::NoModel => Vec::new(),
     }
