@@ -32,6 +32,7 @@ mod counter;
 pub mod driver;
 mod embed;
 pub mod files;
+pub mod findings;
 pub mod keys;
 mod large;
 mod limits;

@@ -17,6 +17,7 @@ mod man;
 mod mcp;
 mod models;
 mod options;
+mod probe;
 mod run;
 mod screen;
 mod serve;
@@ -86,6 +87,7 @@ Examples:
   ibeam config show                     every setting, and where its value comes from
   ibeam audit                           who and what has access, and what is unsafe
   ibeam doctor                          find out why it does not work, and how to fix it
+  ibeam probe                           ask Cursor what ibeam cannot know about your account
   ibeam service install                 start it automatically with the first request
 
 `ibeam help <command>` shows more about a command.";
@@ -144,6 +146,8 @@ enum IbeamCommand {
     Audit(audit::Audit),
     /// Find out what is wrong and how to fix it
     Doctor(doctor::Doctor),
+    /// Ask Cursor what only your account can settle, and go by the answers
+    Probe(probe::Probe),
     /// Show the settings
     Config(config::ConfigCommand),
     /// Run the gateway as a system service
@@ -252,6 +256,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         IbeamCommand::Mcp(mcp) => mcp.run(&global),
         IbeamCommand::Audit(audit) => audit.run(&global),
         IbeamCommand::Doctor(doctor) => doctor.run(&global),
+        IbeamCommand::Probe(probe) => probe.run(&global),
         IbeamCommand::Config(config) => config.run(&global).map(|()| ExitCode::SUCCESS),
         IbeamCommand::Service(service) => service.run(&global),
         IbeamCommand::Completions(completions) => completions.run().map(|()| ExitCode::SUCCESS),

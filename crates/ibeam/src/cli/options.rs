@@ -14,7 +14,7 @@ use super::{Refusal, USAGE, say};
 use crate::telemetry;
 use ibeam_server::config::{
     Backend, Config, RawConfig, Resolution, SettingKey, SettingOrigin, SettingProblem, Simulator,
-    environment, load,
+    environment, findings_path, load,
 };
 
 /// Options of every command.
@@ -216,6 +216,8 @@ impl Global {
         let mut config = resolution.config;
         if upstream.sim {
             config.backend = Backend::Sim { scenario: upstream.scenario.clone() };
+            let (profile, api) = (&config.account.profile, &config.upstream.api);
+            config.upstream.findings = findings_path(profile, api, true);
             config.simulator = Simulator {
                 bootstrap: upstream.bootstrap.unwrap_or_default(),
                 native_tools: upstream.native_tools,

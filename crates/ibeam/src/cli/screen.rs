@@ -50,7 +50,7 @@ pub(super) fn picture(url: &str, size: ScreenSize) -> Option<String> {
 }
 
 /// Whether a line can be written over.
-fn is_live() -> bool {
+pub(super) fn is_live() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
@@ -108,8 +108,21 @@ fn live_line(frame: &str, left: Duration, columns: usize) -> String {
     forms.into_iter().find(|form| form.chars().count() < columns).unwrap_or_default()
 }
 
+/// A text that leaves the last column free: what is wrapped cannot be written over.
+pub(super) fn cut(text: &str) -> String {
+    let columns = size().unwrap_or(USUAL).columns;
+    text.chars().take(columns.saturating_sub(1)).collect()
+}
+
+/// The width of the terminal that data goes to, if it is one.
+pub(super) fn columns_of_stdout() -> Option<usize> {
+    let is_terminal = std::io::stdout().is_terminal();
+    let size = is_terminal.then(|| terminal_size_of(std::io::stdout())).flatten();
+    size.map(|(Width(columns), _)| columns.into())
+}
+
 /// Puts a text in place of the line that is there.
-fn write_over(text: &str) {
+pub(super) fn write_over(text: &str) {
     let mut err = std::io::stderr().lock();
     let _ = write!(err, "\r\x1b[2K{text}").and_then(|()| err.flush());
 }

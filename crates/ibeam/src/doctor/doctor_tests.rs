@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use ibeam_core::error::ErrorCode;
+use ibeam_core::{error::ErrorCode, peer::agent::probe::ProbeFindings};
 
 use super::{
     findings::*,
@@ -65,6 +65,7 @@ pub(crate) fn healthy() -> Findings {
         ports: vec![Port { address: "127.0.0.1:18741".parse().unwrap(), state: PortState::Free }],
         running: Vec::new(),
         clients: Vec::new(),
+        probes: Some(Ok(ProbeFindings::default())),
         api: Some(agent()),
         cursor_agent: None,
         client_version: "cli-2026.08.11-e8db854".to_owned(),
@@ -309,7 +310,8 @@ fn machine_findings_are_judged() {
     assert!(line.what.contains("nginx (process 7)"), "{}", line.what);
     let at = |version: &str| {
         let url = "http://127.0.0.1:18741".to_owned();
-        vec![RunningGateway { url, version: version.to_owned(), drift: Default::default() }]
+        let (version, drift) = (version.to_owned(), Default::default());
+        vec![RunningGateway { url, version, drift, history: Default::default() }]
     };
     let ours = |version: &str| port(PortState::Ours(version.to_owned()));
     let found = |ports, running| Findings { ports, running, ..healthy() };
@@ -358,4 +360,45 @@ fn check_names_are_unique() {
     let count = names.len();
     names.dedup();
     assert_eq!(names.len(), count);
+}
+
+#[test]
+fn answers_of_probes_are_shown_with_their_age_and_what_they_change() {
+    let version = env!("CARGO_PKG_VERSION");
+    let answers = |at: u64, version: &str| {
+        let row = |question: &str, seen: &str| {
+            format!(
+                r#"{{"question":"{question}","observation":"{seen}","at":{at},
+                    "client_version":"cli-x","ibeam_version":"{version}"}}"#
+            )
+        };
+        let rows = [row("k", "empty-honoured"), row("g", "status-ready")].join(",");
+        let file = format!(r#"{{"version":1,"findings":[{rows}]}}"#);
+        Findings { probes: Some(Ok(ProbeFindings::from_json(&file).unwrap())), ..healthy() }
+    };
+    let line = |found: &Findings| {
+        let lines = judge(found, NOW);
+        assert_eq!(reds(found), Vec::new());
+        lines.into_iter().find(|line| line.check == Check::Probes).unwrap()
+    };
+    let fresh = line(&answers(NOW - 86_400, version));
+    assert_eq!(fresh.code, None);
+    assert!(fresh.what.starts_with("2 answers, the oldest"), "{}", fresh.what);
+    assert!(fresh.what.contains("reported as `ready`"), "{}", fresh.what);
+    for old in [answers(NOW - 91 * 86_400, version), answers(NOW - 60, "0.0.1")] {
+        assert_eq!(line(&old).code, Some(Code::ProbesOld));
+        assert_eq!(line(&old).fix.as_deref(), Some("ibeam probe"));
+    }
+    let unusable = Findings { probes: Some(Err("garbled".to_owned())), ..healthy() };
+    assert_eq!(line(&unusable).code, Some(Code::ProbesUnusable));
+    assert_eq!(line(&healthy()).state, CheckState::Skipped, "none were made");
+    let learned = RunningGateway {
+        url: "http://127.0.0.1:18741".to_owned(),
+        version: version.to_owned(),
+        drift: BTreeMap::new(),
+        history: [("gpt-5.5".to_owned(), "user-roots".to_owned())].into(),
+    };
+    let found = Findings { running: vec![learned], ..healthy() };
+    let shown = judge(&found, NOW).into_iter().any(|line| line.what.contains("gpt-5.5 user-roots"));
+    assert!(shown, "what a running gateway has learned");
 }

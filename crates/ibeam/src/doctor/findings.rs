@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 
-use ibeam_core::error::ErrorCode;
+use ibeam_core::{error::ErrorCode, peer::agent::probe::ProbeFindings};
 
 use crate::doctor::audit::AuditProblem;
 use ibeam_server::net::tls::TlsFault;
@@ -23,6 +23,9 @@ pub struct Findings {
     /// Gateways of this user that run somewhere.
     pub running: Vec<RunningGateway>,
     pub clients: Vec<Installed>,
+    /// What probes found out. None: the backend does not use it. The error says why it is not
+    /// used.
+    pub probes: Option<Result<ProbeFindings, String>>,
     /// None: another program calls Cursor, or a simulator answers.
     pub api: Option<ApiFindings>,
     /// None: the backend does not run it.
@@ -89,6 +92,8 @@ pub struct RunningGateway {
     pub version: String,
     /// What it did not understand since it started, and how often.
     pub drift: BTreeMap<String, u64>,
+    /// The form in which it rebuilds histories, for models of which it has learned one.
+    pub history: BTreeMap<String, String>,
 }
 
 /// A client on this machine.

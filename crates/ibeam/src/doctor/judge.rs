@@ -6,6 +6,7 @@
 mod asked;
 mod machine;
 mod network;
+mod probes;
 
 pub(crate) use self::network::span;
 
@@ -27,6 +28,7 @@ pub fn judge(found: &Findings, now: u64) -> Vec<CheckLine> {
     machine::access(found, &mut lines);
     machine::ports(found, &mut lines);
     machine::clients(found, &mut lines);
+    probes::probes(found, now, &mut lines);
     if let Some(api) = &found.api {
         network::credential(api, found, now, &mut lines);
         network::network(api, found, now, &mut lines);
@@ -56,6 +58,7 @@ pub fn title(check: Check) -> &'static str {
         Check::Access => "access",
         Check::Port => "port",
         Check::Clients => "clients",
+        Check::Probes => "probes",
         Check::Credential => "sign-in",
         Check::Agent => "cursor-agent",
         Check::Network => "network",

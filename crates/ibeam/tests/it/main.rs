@@ -52,6 +52,7 @@ mod named;
 mod native_requests;
 mod orphans;
 mod parking;
+mod probes;
 mod refusals;
 mod responses;
 #[cfg(unix)]

@@ -28,6 +28,8 @@ pub struct Health {
     pub mcp: McpHealth,
     /// Protocol messages that this version does not know, and how often they came.
     pub drift: BTreeMap<String, u64>,
+    /// The form in which histories are rebuilt, for models of which one was learned.
+    pub history: BTreeMap<String, &'static str>,
     pub uptime_seconds: u64,
     /// New requests are refused.
     pub shutting_down: bool,
@@ -109,6 +111,7 @@ pub(super) struct HealthReport {
     store: StoreHealth,
     mcp: McpHealth,
     drift: BTreeMap<String, u64>,
+    history: BTreeMap<String, &'static str>,
     uptime_seconds: u64,
     /// For probes that were written for other gateways.
     ok: bool,
@@ -210,6 +213,7 @@ fn report<S: GatewayService>(shared: &Shared<S>) -> Json<HealthReport> {
         store: health.store,
         mcp: health.mcp,
         drift: health.drift,
+        history: health.history,
         uptime_seconds: health.uptime_seconds,
         ok: status != HealthStatus::Error,
         reasons: reasons(&troubles),

@@ -84,12 +84,13 @@ impl App {
         let turns = registry.clone();
         driver.on_crowded(MakeRoom::new(move || turns.evict_oldest()));
         let catalog = catalog(&config, &driver, backend, &tokens, &registry, tasks);
+        let ttl = config.sessions.ttl;
         let hub = Hub {
             tokens,
             patience: Patience {
                 cancel_grace: config.clocks.cancel_grace,
                 client_stall: config.clocks.client_stall,
-                parked: config.sessions.ttl,
+                parked: driver.longest_hold().map_or(ttl, |longest| longest.min(ttl)),
             },
             registry,
             leg_index: LegIndex::new(config.sessions.replay),

@@ -184,6 +184,7 @@ impl GatewayService for App {
             },
             mcp: self.mcp(),
             drift: now.drift,
+            history: self.driver.history_forms(),
             uptime_seconds: self.started.elapsed().as_secs(),
             shutting_down: self.hub.drain.is_cancelled() || self.hub.stop.is_cancelled(),
             backend_unreachable: self.hub.registry.backend_unreachable(),

@@ -3,6 +3,10 @@
 use std::path::PathBuf;
 
 use etcetera::BaseStrategy as _;
+use ibeam_core::model::ids::uuid_from_content;
+
+use super::Profile;
+use crate::net::{connect::Host, hosts::API};
 
 /// `config.toml` in the platform's place for settings.
 #[must_use]
@@ -30,6 +34,21 @@ pub fn runs_dir() -> Option<PathBuf> {
 pub fn state_dir() -> Option<PathBuf> {
     let dirs = etcetera::choose_base_strategy().ok()?;
     Some(dirs.state_dir().unwrap_or_else(|| dirs.data_dir()).join("ibeam"))
+}
+
+/// What probes have found out with this account at this service. The simulator is another
+/// service.
+#[must_use]
+pub fn findings_path(profile: &Profile, api: &Host, sim: bool) -> Option<PathBuf> {
+    let name = if sim {
+        "findings-sim.json".to_owned()
+    } else if *api == API.host() {
+        format!("findings-{profile}.json")
+    } else {
+        let host = uuid_from_content([b"findings".as_slice(), api.authority.as_str().as_bytes()]);
+        format!("findings-{profile}-{host}.json")
+    };
+    state_dir().map(|dir| dir.join(name))
 }
 
 pub(super) fn store_path() -> Option<PathBuf> {

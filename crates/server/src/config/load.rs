@@ -6,7 +6,7 @@ use secrecy::zeroize::Zeroizing;
 
 use super::{
     Env, McpServerSettings, RawConfig, Resolution, SettingKey, SettingOrigin,
-    dirs::{default_path, store_path},
+    dirs::{default_path, findings_path, store_path},
     resolve,
 };
 use crate::files::others_may_use;
@@ -27,7 +27,12 @@ pub fn load(flags: RawConfig, env: &Env, named: Option<&Path>) -> Resolution {
         let path = path.with_file_name("keys.json");
         machine.set(SettingKey::KeysFile, path.to_string_lossy(), SettingOrigin::Default);
     }
-    resolve(&flags.or(RawConfig::from_env(env)).or(file).or(machine), home.as_deref())
+    let raw = flags.or(RawConfig::from_env(env)).or(file).or(machine);
+    let mut resolution = resolve(&raw, home.as_deref());
+    let config = &mut resolution.config;
+    config.upstream.findings =
+        findings_path(&config.account.profile, &config.upstream.api, false);
+    resolution
 }
 
 /// The file of `--config`, or of the environment, if either names one.

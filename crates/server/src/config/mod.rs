@@ -36,7 +36,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 pub use client_version::{CLI_VERSIONS, DEFAULT_CLIENT_VERSION, installed_cli_version};
 pub use credentials::CredentialStorage;
 pub(crate) use credentials::KEYCHAIN_BUILD;
-pub use dirs::{cache_dir, default_path, runs_dir, state_dir};
+pub use dirs::{cache_dir, default_path, findings_path, runs_dir, state_dir};
 pub use key::SettingKey;
 pub use load::{environment, file_in_use, holds_secret, load};
 pub use parse::duration;
@@ -136,6 +136,8 @@ pub struct UpstreamConfig {
     pub inline_context: bool,
     /// How a history reaches the model.
     pub history: HistorySetting,
+    /// Where the findings of probes are. None: none are read.
+    pub findings: Option<PathBuf>,
 }
 
 impl UpstreamConfig {

@@ -127,6 +127,7 @@ impl Resolver<'_> {
                 ca_file: self.path(SettingKey::CaFile),
                 inline_context: self.switch(SettingKey::InlineContext),
                 history: self.history(),
+                findings: None,
             },
             log: self.log(),
             models: ModelsConfig {

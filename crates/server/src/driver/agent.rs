@@ -2,6 +2,7 @@
 //! come by plain requests.
 
 use std::{
+    collections::BTreeMap,
     convert::Infallible,
     sync::{
         Arc,
@@ -235,6 +236,14 @@ impl Driver for AgentDriver {
             };
             Ok(list.models().to_vec())
         })
+    }
+
+    fn history_forms(&self) -> BTreeMap<String, &'static str> {
+        self.0.plans.history_forms()
+    }
+
+    fn longest_hold(&self) -> Option<Duration> {
+        self.0.plans.longest_hold()
     }
 
     fn stats(&self) -> DriverStats {

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use ibeam_core::peer::agent::{BlobLimits, Permissions};
+use ibeam_core::{
+    model::ids::hex,
+    peer::agent::{BlobLimits, Permissions, ServiceFacts, probe::date_of},
+};
 use secrecy::SecretString;
 
 use super::{
@@ -11,13 +14,15 @@ use super::{
 };
 use crate::{
     auth::{AccessTokens, http::AuthHttp, local_user},
-    config::{Config, Sim},
+    config::{Config, DEFAULT_CLIENT_VERSION, Sim},
+    findings,
     net::{
         connect::{Connector, Host},
         pool::PoolConfig,
         proxy::Proxy,
         tls::Tls,
     },
+    random,
     tasks::Tasks,
 };
 
@@ -48,13 +53,17 @@ impl AgentConfig {
         }
     }
 
+    /// With what probes have found out.
     #[must_use]
     pub fn of(config: &Config) -> Self {
+        let facts = findings::facts(config.upstream.findings.as_deref());
+        let client_version = accepted_version(&config.upstream.client_version, &facts);
         Self {
             profile: ClientProfile {
-                client_version: config.upstream.client_version.clone(),
+                client_version,
                 ghost_mode: config.upstream.privacy,
                 timezone: None,
+                blob_key: facts.needs_blob_key.then(blob_key),
             },
             transport: config.upstream.transport,
             follows_service: config.upstream.follows_service(),
@@ -79,10 +88,31 @@ impl AgentConfig {
                     web_fetch: config.allow.web_fetch,
                 },
                 native: config.tools.native,
+                facts: Arc::new(facts),
             },
             ..Self::new(config.upstream.api.clone())
         }
     }
+}
+
+/// The version that is sent: a newer one in the place of one that the service refuses.
+fn accepted_version(wanted: &str, facts: &ServiceFacts) -> String {
+    let refused = facts.refused_version.as_ref().filter(|refused| date_of(wanted) <= **refused);
+    match refused {
+        Some(_) if wanted != DEFAULT_CLIENT_VERSION => {
+            tracing::warn!(
+                "`client_version` {wanted} is refused by the service; {DEFAULT_CLIENT_VERSION} is \
+                 sent in its place"
+            );
+            DEFAULT_CLIENT_VERSION.to_owned()
+        }
+        _ => wanted.to_owned(),
+    }
+}
+
+/// A key for the encryption of blobs, as long as the process lives.
+pub(super) fn blob_key() -> String {
+    hex(&[random::bytes::<16>(), random::bytes::<16>()].concat())
 }
 
 /// The driver, and the account of the user. The simulator takes a token of its own.
@@ -91,7 +121,17 @@ pub(super) fn open(
     sim: Option<&Sim>,
     tasks: &Tasks,
 ) -> (AgentDriver, AccessTokens) {
-    let (connector, tokens) = match sim {
+    let (connector, tokens) = reach(config, sim, tasks);
+    (AgentDriver::new(AgentConfig::of(config), &connector, tasks), tokens)
+}
+
+/// The way to the service, and the account of the user.
+pub(super) fn reach(
+    config: &Config,
+    sim: Option<&Sim>,
+    tasks: &Tasks,
+) -> (Connector, AccessTokens) {
+    match sim {
         Some(sim) => {
             let token = SecretString::from(Sim::TOKEN);
             (in_memory(sim), AccessTokens::fixed(token, "sim", tasks))
@@ -101,8 +141,7 @@ pub(super) fn open(
             let http = AuthHttp::new(&connector, &config.upstream.api, tasks);
             (connector, local_user::tokens(config, http, tasks))
         }
-    };
-    (AgentDriver::new(AgentConfig::of(config), &connector, tasks), tokens)
+    }
 }
 
 /// The way to Cursor.

@@ -1,8 +1,10 @@
 //! What the peer of a turn is made with over the Agent API.
 
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
 use ibeam_core::{
     model::TurnRequest,
-    peer::agent::{BlobLimits, Environment, HistorySetting, Permissions, Plan},
+    peer::agent::{BlobLimits, Environment, HistorySetting, Permissions, Plan, ServiceFacts},
 };
 
 use super::{TurnSetup, surroundings::SurroundingsCache};
@@ -18,6 +20,8 @@ pub struct AgentPlanSettings {
     pub permissions: Permissions,
     /// Cursor's own tools are handed to the client's equivalents.
     pub native: bool,
+    /// What is known of the service.
+    pub facts: Arc<ServiceFacts>,
 }
 
 #[derive(Debug)]
@@ -30,10 +34,19 @@ pub(super) struct AgentPlans {
 
 impl AgentPlans {
     pub(super) fn new(settings: AgentPlanSettings) -> Self {
-        let AgentPlanSettings { blobs, inline_context, history, environment, permissions, native } =
-            settings;
-        let surroundings = SurroundingsCache::new(environment, permissions, native);
+        let AgentPlanSettings { blobs, inline_context, history, .. } = settings;
+        let AgentPlanSettings { environment, permissions, native, facts, .. } = settings;
+        let surroundings = SurroundingsCache::new(environment, permissions, native, facts);
         Self { blobs, inline_context, history, surroundings }
+    }
+
+    pub(super) fn history_forms(&self) -> BTreeMap<String, &'static str> {
+        let learned = self.surroundings.models().all().into_iter();
+        learned.filter_map(|(model, facts)| Some((model, facts.history?.name()))).collect()
+    }
+
+    pub(super) fn longest_hold(&self) -> Option<Duration> {
+        self.surroundings.facts().longest_hold
     }
 
     /// `host_changes`: how often the host for runs was changed, unless the user named it.

@@ -16,6 +16,8 @@ pub struct ClientProfile {
     pub ghost_mode: bool,
     /// An IANA name such as `Europe/Paris`.
     pub timezone: Option<String>,
+    /// 64 hexadecimal digits. None: it is left out.
+    pub blob_key: Option<String>,
 }
 
 /// Which kind of call the headers are for.
@@ -46,7 +48,12 @@ pub(super) struct BadValue(&'static str);
 
 impl Default for ClientProfile {
     fn default() -> Self {
-        Self { client_version: DEFAULT_CLIENT_VERSION.to_owned(), ghost_mode: true, timezone: None }
+        Self {
+            client_version: DEFAULT_CLIENT_VERSION.to_owned(),
+            ghost_mode: true,
+            timezone: None,
+            blob_key: None,
+        }
     }
 }
 
@@ -79,6 +86,11 @@ impl ClientProfile {
         }
         if let Some(zone) = &self.timezone {
             out.insert(name("x-cursor-timezone"), text(zone, "timezone")?);
+        }
+        if let Some(key) = self.blob_key.as_ref().filter(|_| ids.allowed_tools.is_some()) {
+            let mut key = text(key, "key for blobs")?;
+            key.set_sensitive(true);
+            out.insert(name("x-blob-encryption-key"), key);
         }
         match call {
             CallKind::Bidi | CallKind::ServerStream => {

@@ -15,11 +15,12 @@ mod fallback;
 mod headers;
 mod link;
 mod machine;
+pub mod probing;
 mod surroundings;
 #[cfg(test)]
 mod testing;
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use ibeam_core::{
     backend::{BackendKind, Needs},
@@ -90,6 +91,16 @@ pub trait Driver: fmt::Debug + Send + Sync + 'static {
 
     fn stats(&self) -> DriverStats {
         DriverStats::default()
+    }
+
+    /// The form in which histories are rebuilt, for models of which one was learned.
+    fn history_forms(&self) -> BTreeMap<String, &'static str> {
+        BTreeMap::new()
+    }
+
+    /// A call that waits for longer is lost with its stream, where that is known.
+    fn longest_hold(&self) -> Option<Duration> {
+        None
     }
 }
 

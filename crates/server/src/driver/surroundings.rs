@@ -7,7 +7,9 @@ use std::{
 
 use ibeam_core::{
     model::{AgentMode, ToolChoice, TurnRequest},
-    peer::agent::{Environment, ModelMemory, Permissions, Surroundings},
+    peer::agent::{
+        Environment, ModelFacts, ModelMemory, Permissions, ServiceFacts, Surroundings,
+    },
 };
 use parking_lot::Mutex;
 
@@ -20,6 +22,7 @@ pub(super) struct SurroundingsCache {
     environment: Environment,
     permissions: Permissions,
     native: bool,
+    facts: Arc<ServiceFacts>,
     /// What ibeam has learned about models.
     models: Arc<ModelMemory>,
     made: Mutex<HashMap<SurroundingsKey, Weak<Surroundings>>>,
@@ -36,9 +39,21 @@ struct SurroundingsKey {
 }
 
 impl SurroundingsCache {
-    pub(super) fn new(environment: Environment, permissions: Permissions, native: bool) -> Self {
-        let models = Arc::default();
-        Self { environment, permissions, native, models, made: Mutex::default() }
+    pub(super) fn new(
+        environment: Environment,
+        permissions: Permissions,
+        native: bool,
+        facts: Arc<ServiceFacts>,
+    ) -> Self {
+        let models = Arc::new(ModelMemory::default());
+        for (model, form) in &facts.history {
+            models.set(model, ModelFacts { history: Some(*form), ..ModelFacts::default() });
+        }
+        Self { environment, permissions, native, facts, models, made: Mutex::default() }
+    }
+
+    pub(super) fn facts(&self) -> &ServiceFacts {
+        &self.facts
     }
 
     pub(super) fn models(&self) -> Arc<ModelMemory> {
@@ -56,7 +71,8 @@ impl SurroundingsCache {
         if let Some(made) = self.made.lock().get(&kind).and_then(Weak::upgrade) {
             return made;
         }
-        let new = Surroundings::new(request, &self.environment, self.permissions, self.native);
+        let Self { environment, permissions, native, facts, .. } = self;
+        let new = Surroundings::informed(request, environment, *permissions, *native, facts);
         let new = Arc::new(new);
         let mut made = self.made.lock();
         if made.len() >= TIDY_AT {

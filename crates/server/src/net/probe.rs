@@ -35,6 +35,9 @@ pub struct GatewayHealth {
     /// Protocol messages that the gateway did not know, and how often they came.
     #[serde(default)]
     pub drift: BTreeMap<String, u64>,
+    /// The form in which histories are rebuilt, for models of which one was learned.
+    #[serde(default)]
+    pub history: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

@@ -3,6 +3,7 @@
 
 mod edit_format;
 pub(crate) mod intent;
+pub(crate) mod obedience;
 mod patch_tool;
 mod script_tool;
 mod title;

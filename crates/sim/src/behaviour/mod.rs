@@ -11,9 +11,9 @@ use serde_json::Value;
 
 pub use self::table::{Behaviour, SwitchRow};
 pub(crate) use self::values::{
-    AllowHeader, ErrorWhen, HostConfig, ListedAt, MaxRequired, McpStateAsk, NewlineIds,
-    PartialCalls, RefusedCalls, RegionError, ResumeUnknown, RootChecks, RulesShown, SystemField,
-    ToolsMode,
+    AllowHeader, BlobKeyHeader, ErrorWhen, HostConfig, ListedAt, MaxRequired, McpStateAsk,
+    NewlineIds, PartialCalls, RefusedCalls, RegionError, ResumeNeeds, ResumeUnknown, RootChecks,
+    RootImages, RulesShown, SignedReasoning, SystemField, ToolsMode, UsableStatus,
 };
 
 /// The key of a table of changes that names the preset.

@@ -5,9 +5,10 @@ use std::time::Duration;
 use super::{
     BehaviourError, Preset,
     values::{
-        AllowHeader, ErrorWhen, HostConfig, ListedAt, MaxRequired, McpStateAsk, NewlineIds,
-        PartialCalls, RefusedCalls, RegionError, ResumeUnknown, RootChecks, RulesShown,
-        SwitchValue, SystemField, ToolsMode,
+        AllowHeader, BlobKeyHeader, ErrorWhen, HostConfig, ListedAt, MaxRequired, McpStateAsk,
+        NewlineIds, PartialCalls, RefusedCalls, RegionError, ResumeNeeds, ResumeUnknown,
+        RootChecks, RootImages, RulesShown, SignedReasoning, SwitchValue, SystemField, ToolsMode,
+        UsableStatus,
     },
 };
 
@@ -84,6 +85,8 @@ switches! {
         "when the rules of the request context are part of the prompt of a user message";
     roots_resume_needs_turn: bool = "roots.resume_needs_turn", true, false,
         "`resume_action` without a turn is an empty turn";
+    roots_resume_needs: ResumeNeeds = "roots.resume_needs", ResumeNeeds::Nothing, ResumeNeeds::Nothing,
+        "which fields of the state `resume_action` needs for more than an empty turn";
     roots_empty_slots_57: bool = "roots.empty_slots_57", true, false,
         "`resume_action` with an empty system or user entry is refused by the provider";
     roots_fetch: bool = "roots.fetch", true, false,
@@ -92,6 +95,10 @@ switches! {
         "malformed root entries fail the run after they were fetched";
     roots_max: Option<usize> = "roots.max", Some(208), None,
         "so many root entries fail the run after they were fetched";
+    roots_images: RootImages = "roots.images", RootImages::Both, RootImages::Both,
+        "in which shapes the model sees images of the history";
+    reasoning_signed: SignedReasoning = "reasoning.signed", SignedReasoning::Off, SignedReasoning::Off,
+        "whether stored reasoning has a signature, and what a replay of it comes to";
     state_required: bool = "state.required", true, true,
         "a run without `conversation_state` is refused";
     state_tz_pair: bool = "state.tz_pair", true, false,
@@ -112,16 +119,22 @@ switches! {
         "how `x-cursor-agent-allowed-tools` is read";
     tools_mcp_state: McpStateAsk = "tools.mcp_state", McpStateAsk::Blocking, McpStateAsk::Off,
         "the state of the MCP servers is asked for before the first output";
+    tools_mcp_status: UsableStatus = "tools.mcp_status", UsableStatus::Any, UsableStatus::Any,
+        "which status of an MCP server makes its tools usable";
     tools_need34: bool = "tools.need34", false, false,
         "without `mcp_meta_tool_options`, the client's namespace is empty";
+    tools_spoil34: bool = "tools.spoil34", false, false,
+        "with `mcp_meta_tool_options`, the client's namespace is empty";
     tools_double_declare_stall: bool = "tools.double_declare_stall", false, false,
         "tools that are declared in the request and in its context stall the run";
     tools_refuse_server_side: RefusedCalls = "tools.refuse_server_side", RefusedCalls::PerCall, RefusedCalls::Off,
         "which calls are refused without an exec";
     tools_listed27: ListedAt = "tools.listed27", ListedAt::Between, ListedAt::Off,
         "where `tool_requests_listed` announces the number of calls";
+    tools_listed_counts_refused: bool = "tools.listed_counts_refused", true, true,
+        "`tool_requests_listed` counts the calls that the service refuses by itself";
     tools_partial: PartialCalls = "tools.partial", PartialCalls::One, PartialCalls::Cumulative,
-        "what `partial_tool_call` has: one empty message, or the arguments as they grow";
+        "what `partial_tool_call` has: one empty message, or the arguments (of the tool, or of the meta tool) as they grow";
     tools_serial_second_call: bool = "tools.serial_second_call", false, false,
         "the exec of a further call comes after the answer to the one before";
     tools_exec_without_partial: bool = "tools.exec_without_partial", false, false,
@@ -196,6 +209,8 @@ switches! {
         "how long only heartbeats come before the first output";
     hold_max: Option<Duration> = "hold.max", None, None,
         "how long a call may stay unanswered before the stream is lost";
+    headers_blob_key: BlobKeyHeader = "headers.blob_key", BlobKeyHeader::Ignored, BlobKeyHeader::Ignored,
+        "what happens to `x-blob-encryption-key`";
     version_floor: Option<String> = "version.floor", None, Some("2025.06.01".to_owned()),
         "client versions before this date are refused";
     cli_resume_unknown: ResumeUnknown = "cli.resume_unknown", ResumeUnknown::EmptyChat, ResumeUnknown::Error,

@@ -184,7 +184,48 @@ choices! {
     PartialCalls {
         One = "one",
         Cumulative = "cumulative",
+        /// The call of the meta tool, as it grows.
+        Wrapper = "wrapper",
         Off = "off",
+    }
+
+    /// Which fields a state needs to be resumed.
+    ResumeNeeds {
+        Nothing = "nothing",
+        Mode = "mode",
+        /// The agent type and the mode.
+        AgentType = "agent-type",
+    }
+
+    /// In which shapes images of the history are seen.
+    RootImages {
+        Both = "both",
+        Hex = "hex",
+        DataUrl = "data-url",
+        Unseen = "unseen",
+    }
+
+    /// What signatures of stored reasoning are good for.
+    SignedReasoning {
+        Off = "off",
+        Accepted = "accepted",
+        Refused = "refused",
+    }
+
+    /// Which status makes the tools of an MCP server usable.
+    UsableStatus {
+        /// Every one but those that say why not.
+        Any = "any",
+        Connected = "connected",
+        Ready = "ready",
+        Absent = "absent",
+    }
+
+    /// What happens to the header with the key for blobs.
+    BlobKeyHeader {
+        Ignored = "ignored",
+        Refused = "refused",
+        Required = "required",
     }
 
     /// Which tool-call ids have a newline in them.

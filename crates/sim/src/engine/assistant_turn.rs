@@ -15,7 +15,7 @@ use crate::{
     assistant::{
         EditFormat, ToolPurpose,
         intent::{self, Intent},
-        title_of, tool_choice,
+        obedience, title_of, tool_choice,
     },
     prompt::{HistoryMessage, OfferedTool},
     scenario::Quirk,
@@ -79,7 +79,7 @@ impl SimRun {
         if intent::in_parallel(text) && open.len() > 1 {
             let mut calls = Vec::new();
             for intent in open {
-                match self.pick(intent) {
+                match self.pick(intent).or_else(|| self.pick_unlisted(text, intent)) {
                     Some((tool, args)) => calls.push(self.mcp_args(&tool, &args)),
                     None => report.push(missing(intent)),
                 }
@@ -120,6 +120,19 @@ impl SimRun {
     /// The tool for an intent, with its arguments.
     fn pick(&self, intent: &Intent) -> Option<(OfferedTool, Map<String, Value>)> {
         tool_choice::call(&self.prompt.tools, intent, &self.results())
+    }
+
+    /// A tool that is not offered, where the user insists on it.
+    fn pick_unlisted(
+        &self,
+        text: &str,
+        intent: &Intent,
+    ) -> Option<(OfferedTool, Map<String, Value>)> {
+        let Intent::Named { tool, args, .. } = intent else { return None };
+        let known = self.prompt.tools.first().filter(|_| text.contains("although it is not listed"));
+        let provider = known?.provider.clone();
+        let (name, tool_name) = (tool.clone(), tool.clone());
+        Some((OfferedTool { name, tool_name, provider, ..OfferedTool::default() }, args.clone()))
     }
 
     // === words ===
@@ -164,6 +177,9 @@ impl SimRun {
         let lower = text.to_lowercase();
         let asks = |parts: &[&str]| parts.iter().any(|part| lower.contains(part));
         let rules = self.rules();
+        if let Some(word) = obedience::only_word(&rules) {
+            return Some(word.to_owned());
+        }
         if self.has(Quirk::InjectionSuspicion) && asks(&["<system>", "system prompt:"]) {
             return Some("This looks like a prompt injection, so I will not follow it.".to_owned());
         }
@@ -209,6 +225,12 @@ impl SimRun {
                 self.prompt.parameters.iter().map(|(id, value)| format!("{id}={value}")).collect();
             return Some(format!("I am {} [{}].", self.model_name(), parameters.join(",")));
         }
+        if asks(&["which colour"]) && asks(&["image"]) {
+            return Some(match self.prompt.colours.first() {
+                Some(colour) => format!("It is {colour}."),
+                None => "I see no image.".to_owned(),
+            });
+        }
         if self.prompt.images > 0 {
             let count = self.prompt.images;
             let plural = if count == 1 { "" } else { "s" };
@@ -242,6 +264,9 @@ impl SimRun {
 
     async fn answer(&mut self, text: &str) -> RunResult {
         let mut text = text.to_owned();
+        if let Some(word) = obedience::last_word(&self.rules()) {
+            text.push_str(&format!(" {word}"));
+        }
         if self.has(Quirk::EosLiteral) {
             text.push_str("<|eos|>");
         }

@@ -234,7 +234,10 @@ impl SimRun {
         if self.batch.is_some() {
             return std::mem::take(&mut self.listed_ahead);
         }
-        let calls = prepared.iter().filter(|exec| is_call(exec.arm.field) && !exec.forget);
+        let counts_refused = self.behaviour().tools_listed_counts_refused;
+        let calls = prepared.iter().filter(|exec| {
+            is_call(exec.arm.field) && !exec.forget && (counts_refused || exec.refused.is_none())
+        });
         u32::try_from(calls.count()).unwrap_or(u32::MAX)
     }
 

@@ -19,7 +19,10 @@ use super::{
     run_io::{QuestionKey, RunResult, fail},
     tool_calls::{decode_args, encode_args},
 };
-use crate::{behaviour::McpStateAsk, scenario::EncodedArm};
+use crate::{
+    behaviour::{McpStateAsk, UsableStatus},
+    scenario::EncodedArm,
+};
 
 const WRITE: u32 = 3;
 const READ: u32 = 7;
@@ -60,8 +63,12 @@ impl SimRun {
             Some(mcp_state_exec_result::Result::Success(success)) => success.servers,
             _ => Vec::new(),
         };
-        let usable = |server: &&McpStateServer| {
-            !UNUSABLE.contains(&server.status.as_deref().unwrap_or_default())
+        let wanted = self.behaviour().tools_mcp_status;
+        let usable = |server: &&McpStateServer| match (wanted, server.status.as_deref()) {
+            (UsableStatus::Any, status) => !UNUSABLE.contains(&status.unwrap_or_default()),
+            (UsableStatus::Connected, status) => status == Some("connected"),
+            (UsableStatus::Ready, status) => status == Some("ready"),
+            (UsableStatus::Absent, status) => status.is_none(),
         };
         self.prompt.tools.retain(|tool| {
             servers.iter().filter(usable).any(|server| {

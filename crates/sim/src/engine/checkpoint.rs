@@ -20,9 +20,11 @@ use super::{
     run_io::{ClientAnswer, QuestionKey, RunResult, fail},
 };
 use crate::{
+    behaviour::SignedReasoning,
     blobs::{BlobId, id_of},
     models::{self, SimModel},
     prompt::server_entries,
+    protobuf::hex,
     record::add,
     scenario::Quirk,
 };
@@ -161,7 +163,13 @@ impl SimRun {
     fn answer_json(&self, said: &str) -> Value {
         let mut parts = Vec::new();
         if !self.log.thought.is_empty() {
-            parts.push(json!({ "type": "reasoning", "text": self.log.thought }));
+            let mut reasoning = json!({ "type": "reasoning", "text": self.log.thought });
+            if self.behaviour().reasoning_signed != SignedReasoning::Off {
+                reasoning["signature"] = json!(hex(&id_of(self.log.thought.as_bytes())));
+                reasoning["providerOptions"] =
+                    json!({ "cursor": { "modelName": self.prompt.model } });
+            }
+            parts.push(reasoning);
         }
         parts.push(json!({ "type": "text", "text": said }));
         json!({ "role": "assistant", "id": "1", "content": parts })

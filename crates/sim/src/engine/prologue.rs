@@ -18,7 +18,9 @@ use super::{
     run_io::{RunResult, RunStop, fail},
 };
 use crate::{
-    behaviour::{AllowHeader, HostConfig, MaxRequired, ToolsMode},
+    behaviour::{
+        AllowHeader, HostConfig, MaxRequired, ResumeNeeds, SignedReasoning, ToolsMode,
+    },
     blobs::{BlobId, id_of},
     models,
     prompt::{image_blobs, root_checks, validate},
@@ -147,6 +149,15 @@ impl SimRun {
             return Err(RunStop::Fail(refusals::provider_refused()));
         }
         let turns = self.prompt.turn_wrappers(blobs);
+        // In the service's own conversations its signatures are good.
+        let foreign = turns.iter().all(|turn| turn.request_id.is_none());
+        if behaviour.reasoning_signed == SignedReasoning::Refused
+            && foreign
+            && entries.iter().any(root_checks::has_signature)
+        {
+            self.io.tally.refused("replayed reasoning".to_owned());
+            return Err(RunStop::Fail(refusals::provider_refused()));
+        }
         let reason = match behaviour.error_late_invalid.hits(self.number) {
             true => Some("the switch `error.late_invalid`".to_owned()),
             false => root_checks::refuse(entries, &turns, self.external_model(), &behaviour),
@@ -170,7 +181,18 @@ impl SimRun {
             || (behaviour.roots_resume_needs_turn
                 && self.prompt.resume
                 && self.prompt.state.turns.is_empty())
+            || (self.prompt.resume && self.lacks_field())
             || (behaviour.model_details_missing_empty && traits.details_missing)
+    }
+
+    /// Whether the state lacks a field that the switch asks for.
+    fn lacks_field(&self) -> bool {
+        let state = &self.prompt.state;
+        match self.behaviour().roots_resume_needs {
+            ResumeNeeds::Nothing => false,
+            ResumeNeeds::Mode => state.mode.is_none(),
+            ResumeNeeds::AgentType => state.mode.is_none() || state.agent_type.is_none(),
+        }
     }
 
     pub(super) async fn end_empty_turn(&mut self) -> RunResult {

@@ -110,10 +110,13 @@ impl SimRun {
         if partials != PartialCalls::Off {
             self.io.update(partial(McpToolCall::default(), "")).await?;
         }
-        if partials == PartialCalls::Cumulative {
+        if matches!(partials, PartialCalls::Cumulative | PartialCalls::Wrapper) {
             let named = McpArgs { args: BTreeMap::new(), ..args.clone() };
             let named = McpToolCall { args: Some(named), result: None };
-            let text = written(&decode_args(&args.args));
+            let text = match partials {
+                PartialCalls::Wrapper => written(&self.wrapper(args)),
+                _ => written(&decode_args(&args.args)),
+            };
             for (number, so_far) in growing(&text, piece).into_iter().enumerate() {
                 if number == 1 {
                     // The real service often sends an empty one, also in the middle.

@@ -3,20 +3,22 @@
 
 use serde_json::Value;
 
-use super::{HistoryMessage, RunPrompt, server_entries};
+use super::{HistoryMessage, RunPrompt, images, server_entries};
 use crate::{
-    behaviour::{Behaviour, RulesShown, SystemField, ToolsMode},
+    behaviour::{Behaviour, RootImages, RulesShown, SystemField, ToolsMode},
     record::{PromptEntry, PromptReport},
 };
 
 impl RunPrompt {
     /// Decides what the model gets, once the history was read.
     pub(crate) fn settle(&mut self, entries: &[Value], behaviour: &Behaviour) {
+        let seen = entries.iter().flat_map(|entry| images::seen_in(entry, behaviour.roots_images));
+        self.colours = seen.filter_map(images::colour).collect();
         if !behaviour.result_is_error_visible {
             self.history.iter_mut().for_each(HistoryMessage::judge_by_text);
         }
         if self.resume && behaviour.roots_resume_verbatim {
-            self.settle_verbatim(entries);
+            self.settle_verbatim(entries, behaviour.roots_images);
         } else {
             self.settle_message(behaviour);
         }
@@ -31,7 +33,7 @@ impl RunPrompt {
     }
 
     /// The prompt is the client's root entries and nothing else.
-    fn settle_verbatim(&mut self, entries: &[Value]) {
+    fn settle_verbatim(&mut self, entries: &[Value], seen: RootImages) {
         self.rules = self.system.clone();
         let rules = self.take_rules();
         self.rules.extend(rules);
@@ -40,7 +42,7 @@ impl RunPrompt {
             self.text = asked.text.clone();
             self.asked_in_roots = true;
             self.history.pop();
-            self.images = entries.last().map_or(0, image_parts);
+            self.images = entries.last().map_or(0, |entry| images::seen_in(entry, seen).count());
         }
     }
 
@@ -93,6 +95,18 @@ impl RunPrompt {
 
     fn settle_tools(&mut self, behaviour: &Behaviour) {
         let mut tools = std::mem::take(&mut self.tools);
+        let declared_too = std::mem::take(&mut self.meta_tools);
+        if behaviour.tools_mode != ToolsMode::Direct {
+            for tool in declared_too {
+                if !self.tool_names.contains(&tool.tool_name) {
+                    self.tool_names.push(tool.tool_name.clone());
+                    tools.push(tool);
+                }
+            }
+        }
+        if behaviour.tools_spoil34 && !self.meta_namespaces.is_empty() {
+            tools.clear();
+        }
         if behaviour.tools_need34 {
             tools.retain(|tool| self.meta_namespaces.contains(&tool.provider));
         }
@@ -133,13 +147,6 @@ impl RunPrompt {
             tools: self.tools.iter().map(|tool| tool.tool_name.clone()).collect(),
         }
     }
-}
-
-/// The number of images in an entry that a model can see.
-fn image_parts(entry: &Value) -> usize {
-    let parts = entry.get("content").and_then(Value::as_array);
-    let is_image = |part: &&Value| part.get("type").and_then(Value::as_str) == Some("image");
-    parts.into_iter().flatten().filter(is_image).count()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! blobs.
 
 mod effective;
+mod images;
 mod message;
 pub(crate) mod root_checks;
 pub(crate) mod server_entries;
@@ -39,6 +40,8 @@ pub(crate) struct RunPrompt {
     pub(crate) mode: i32,
     pub(crate) resume: bool,
     pub(crate) images: usize,
+    /// The colours of images of the history that the model sees.
+    pub(crate) colours: Vec<&'static str>,
     /// The instructions that the model follows.
     pub(crate) rules: Vec<String>,
     /// Rules of the request context.
@@ -66,8 +69,9 @@ pub(crate) struct RunPrompt {
     pub(crate) tools: Vec<OfferedTool>,
     /// The names of all tools that the client declares.
     pub(crate) tool_names: Vec<String>,
-    /// Namespaces that are declared for the meta tools.
+    /// Namespaces that are declared for the meta tools, and the tools in them.
     meta_namespaces: Vec<String>,
+    meta_tools: Vec<OfferedTool>,
     /// Tools are declared in the request context.
     pub(crate) tools_in_context: bool,
     /// The texts that may describe tools to the model, until that is decided.
@@ -138,7 +142,20 @@ impl RunPrompt {
         self.add_tools(&context.tools);
         let meta = context.mcp_meta_tool_options.iter().filter(|options| options.enabled);
         let filled = meta.flat_map(|options| &options.descriptors).filter(|d| !d.tools.is_empty());
-        self.meta_namespaces.extend(filled.map(|d| d.server_identifier.clone()));
+        for server in filled {
+            self.meta_namespaces.push(server.server_identifier.clone());
+            self.meta_tools.extend(server.tools.iter().map(|tool| OfferedTool {
+                name: tool.tool_name.clone(),
+                tool_name: tool.tool_name.clone(),
+                provider: server.server_identifier.clone(),
+                description: tool.description.clone().unwrap_or_default(),
+                schema: tool
+                    .input_schema
+                    .as_deref()
+                    .and_then(value_from_proto)
+                    .unwrap_or_default(),
+            }));
+        }
         let rules = context.rules.iter().chain(&context.non_file_rules).map(|rule| &rule.content);
         let rules = context.cloud_rule.iter().chain(rules);
         for rule in rules.filter(|rule| !rule.is_empty()) {

@@ -77,6 +77,15 @@ fn refuse_entry<'a>(entry: &'a Value, external: bool, results: &mut Results<'a>)
     None
 }
 
+/// Whether reasoning in an entry is signed.
+pub(crate) fn has_signature(entry: &Value) -> bool {
+    let parts = entry.get("content").and_then(Value::as_array);
+    parts.into_iter().flatten().any(|part| {
+        part.get("type").and_then(Value::as_str) == Some("reasoning")
+            && part.get("signature").is_some()
+    })
+}
+
 /// Whether a system or user entry has no text.
 pub(crate) fn has_empty_slot(entries: &[Value]) -> bool {
     let empty = |entry: &Value| match entry.get("content") {

@@ -5,7 +5,7 @@ use ibeam_core::codec::connect::{Code, ConnectError};
 use ibeam_proto::aiserver::ErrorKind;
 
 use super::{Sim, responses};
-use crate::engine::too_many_computers;
+use crate::{behaviour::BlobKeyHeader, engine::too_many_computers};
 
 /// Headers by which the IDE names its machine.
 const IDE_HEADERS: &[&str] = &["x-cursor-checksum", "x-client-key", "x-session-id"];
@@ -30,6 +30,16 @@ pub(super) fn check_run(sim: &Sim, headers: &HeaderMap) -> Result<(), ConnectErr
     let behaviour = &sim.service.state.behaviour;
     if behaviour.error_too_many_computers && IDE_HEADERS.iter().any(|name| !text(name).is_empty()) {
         return Err(too_many_computers());
+    }
+    let refused = match (behaviour.headers_blob_key, text("x-blob-encryption-key").is_empty()) {
+        (BlobKeyHeader::Ignored, _)
+        | (BlobKeyHeader::Refused, true)
+        | (BlobKeyHeader::Required, false) => None,
+        (BlobKeyHeader::Refused, false) => Some("A key for blobs is not allowed"),
+        (BlobKeyHeader::Required, true) => Some("A key for blobs is required"),
+    };
+    if let Some(text) = refused {
+        return Err(ConnectError::new(Code::InvalidArgument, text));
     }
     let version = text("x-cursor-client-version");
     if behaviour.version_floor.as_ref().is_some_and(|floor| outdated(version, floor)) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::request::RunSpec;
 
 /// Without the second one a run in which tools are offered by a meta tool is refused.
-const CLIENT_TOOLS: [&str; 2] = ["mcp_tool_call", "get_mcp_tools_tool_call"];
+pub(super) const CLIENT_TOOLS: [&str; 2] = ["mcp_tool_call", "get_mcp_tools_tool_call"];
 
 /// Cursor's own tools that the client's can stand in for.
 const NATIVE_TOOLS: [&str; 8] = [
@@ -42,6 +42,9 @@ impl RunSpec {
         }
         if !names.is_empty() {
             names.extend(self.more_tools.iter().map(String::as_str));
+        } else if around.facts.empty_list_ignored {
+            // There are none of these, so nothing is left.
+            names.extend(CLIENT_TOOLS);
         }
         names.join(",")
     }

@@ -139,7 +139,7 @@ fn mcp_state(args: &McpStateExecArgs, toolbox: &Toolbox) -> McpStateExecResult {
         server_identifier: PROVIDER.to_owned(),
         tools: toolbox.definitions().to_vec(),
         instructions: toolbox.instructions().into_iter().collect(),
-        status: Some("connected".to_owned()),
+        status: toolbox.status().text().map(ToOwned::to_owned),
         ..McpStateServer::default()
     });
     McpStateExecResult {

@@ -8,10 +8,12 @@ mod forms;
 mod meta;
 mod native;
 mod peer;
+pub mod probe;
 mod query;
 mod refusals;
 mod request;
 mod roots;
+mod service_facts;
 mod state;
 mod telling;
 mod tools;
@@ -20,3 +22,6 @@ pub use blobs::BlobLimits;
 pub use forms::{HistoryForm, HistorySetting, ModelFacts, ModelMemory};
 pub use peer::{AgentCall, AgentOpen, AgentPeer};
 pub use request::{Environment, Permissions, Plan, Surroundings};
+pub use service_facts::{
+    AgentHostChoice, ImageShape, McpStatus, ServiceFacts, ToolDeclaration, USUAL_MAX_ROOTS,
+};

@@ -1,6 +1,7 @@
 //! Answers to the backend's approval questions. An unanswered one hangs the turn
 //! for ever, so every arm has an answer, unknown ones included.
 
+use bytes::Bytes;
 use ibeam_proto::agent::{
     AskQuestionInteractionResponse, AskQuestionRejected, AskQuestionResult, CreatePlanError,
     CreatePlanRequestResponse, CreatePlanResult, Empty, ExaFetchRequestResponse,
@@ -13,7 +14,7 @@ use ibeam_proto::agent::{
 };
 
 use super::request::Permissions;
-use crate::codec::pbwalk;
+use crate::codec::{connect, pbwalk};
 
 const NO_WEB_SEARCH: &str = "Web search is switched off in this gateway's configuration \
                              (`allow.web_search`). Answer without it.";
@@ -116,14 +117,28 @@ pub(super) fn answer(query: &InteractionQuery, allow: Permissions) -> Option<Int
 
 /// The field number of a query's arm, read from its bytes: the only field besides
 /// the id (1).
-pub(super) fn arm_number(query: &[u8]) -> Option<u32> {
+fn arm_number(query: &[u8]) -> Option<u32> {
     pbwalk::fields(query).find(|field| field.number > 1).map(|field| field.number)
+}
+
+/// The framed refusal of a query whose arm our schema does not have. `message` is the whole of
+/// what the server sent.
+pub(super) fn refuse_unknown(id: u32, message: &[u8]) -> Option<Bytes> {
+    /// `interaction_query` in `AgentServerMessage`.
+    const QUERY: u32 = 7;
+    const RESPONSE_TAG: u8 = 0x32; // AgentClientMessage field 6, length-delimited
+    let raw = pbwalk::fields(message).find(|field| field.number == QUERY)?;
+    let body = refuse_by_number(id, arm_number(raw.payload?)?);
+    let mut out = vec![RESPONSE_TAG];
+    prost::encoding::encode_varint(body.len() as u64, &mut out);
+    out.extend_from_slice(&body);
+    Some(connect::frame(0, &out))
 }
 
 /// Refuses an arm by its number: field N holding `rejected { reason }`, the form
 /// that nearly all published approval answers share. Other clients approve what
 /// they do not know; we cannot know what that would allow.
-pub(super) fn refuse_by_number(id: u32, arm: u32) -> Vec<u8> {
+fn refuse_by_number(id: u32, arm: u32) -> Vec<u8> {
     use ibeam_proto::Wire as _;
     use prost::encoding;
     let rejected = ReasonText { reason: "This gateway does not know that request.".to_owned() };

@@ -16,7 +16,9 @@ use super::{
     blobs::{BlobLimits, Blobs, assistant_text},
     exec::Equipment,
     forms::{FormChoice, HistorySetting, ModelMemory},
-    roots, state,
+    roots,
+    service_facts::ServiceFacts,
+    state,
     tools::Toolbox,
 };
 use crate::{
@@ -75,6 +77,8 @@ pub struct Surroundings {
     pub(super) equipment: Equipment,
     pub(super) context: RequestContext,
     pub(super) permissions: Permissions,
+    /// What is known of the service.
+    pub(super) facts: Arc<ServiceFacts>,
 }
 
 impl Surroundings {
@@ -86,23 +90,37 @@ impl Surroundings {
         permissions: Permissions,
         native: bool,
     ) -> Self {
+        Self::informed(request, environment, permissions, native, &Arc::default())
+    }
+
+    /// The same for a service of which something is known.
+    #[must_use]
+    pub fn informed(
+        request: &TurnRequest,
+        environment: &Environment,
+        permissions: Permissions,
+        native: bool,
+        facts: &Arc<ServiceFacts>,
+    ) -> Self {
         let tools = offered(request);
-        let toolbox = Toolbox::new(&tools);
+        let toolbox = match facts.aliases_builtins {
+            true => Toolbox::aliased(&tools),
+            false => Toolbox::new(&tools),
+        };
+        let toolbox = toolbox.with_status(facts.mcp_status);
         let equipment = if native { Equipment::of(&tools) } else { Equipment::default() };
-        let context = context(request, &toolbox, environment, permissions);
-        Self { toolbox, equipment, context, permissions }
+        let mut context = context(request, environment, permissions);
+        declare(&mut context, &toolbox, facts);
+        Self { toolbox, equipment, context, permissions, facts: Arc::clone(facts) }
     }
 
     /// The same with the schemas of tools as JSON text alone; `None` if they are sent so.
     pub(super) fn with_schema_text(&self) -> Option<Self> {
         let toolbox = self.toolbox.with_schema_text()?;
-        let context = RequestContext {
-            tools: toolbox.definitions().to_vec(),
-            mcp_meta_tool_options: toolbox.meta_options(),
-            ..self.context.clone()
-        };
+        let mut context = self.context.clone();
+        declare(&mut context, &toolbox, &self.facts);
         let (equipment, permissions) = (self.equipment.clone(), self.permissions);
-        Some(Self { toolbox, equipment, context, permissions })
+        Some(Self { toolbox, equipment, context, permissions, facts: Arc::clone(&self.facts) })
     }
 }
 
@@ -247,7 +265,8 @@ impl RunSpec {
                 max_mode: self.model.max_mode.then_some(true),
                 ..ModelDetails::default()
             }),
-            mcp_tools: (!self.around.toolbox.is_empty())
+            mcp_tools: (!self.around.toolbox.is_empty()
+                && self.around.facts.declaration.has_definitions())
                 .then(|| McpTools { mcp_tools: self.around.toolbox.definitions().to_vec() }),
             conversation_id: Some(self.conversation_id.clone()),
             requested_model: Some(RequestedModel {
@@ -347,11 +366,19 @@ fn with_raw_state(run: &AgentRunRequest, state: &[u8]) -> Bytes {
     connect::frame(0, &message)
 }
 
+/// Puts the client's tools into the context, in the places that the service reads.
+fn declare(context: &mut RequestContext, toolbox: &Toolbox, facts: &ServiceFacts) {
+    let declaration = facts.declaration;
+    context.tools =
+        if declaration.has_definitions() { toolbox.definitions().to_vec() } else { Vec::new() };
+    context.mcp_meta_tool_options =
+        declaration.has_meta_options().then(|| toolbox.meta_options()).flatten();
+}
+
 /// A plain system message is mostly ignored by the backend; the cloud rule and a
 /// global user rule are honoured.
 fn context(
     request: &TurnRequest,
-    toolbox: &Toolbox,
     environment: &Environment,
     permissions: Permissions,
 ) -> RequestContext {
@@ -381,8 +408,6 @@ fn context(
             time_zone: environment.time_zone.clone(),
             ..RequestContextEnv::default()
         }),
-        tools: toolbox.definitions().to_vec(),
-        mcp_meta_tool_options: toolbox.meta_options(),
         mcp_info_complete: Some(true),
         mcp_instructions: toolbox.instructions().into_iter().collect(),
         cloud_rule: (!text.is_empty()).then_some(text),

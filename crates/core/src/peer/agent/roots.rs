@@ -9,21 +9,20 @@ use std::{
     fmt::Write as _,
 };
 
+use base64::Engine as _;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::{
     blobs::Blobs,
     meta,
-    tools::{Toolbox, wire_name},
+    service_facts::ImageShape,
+    tools::{Toolbox, alias, wire_name},
 };
 use crate::model::{
     Image, ImageSource, Item, Message, Part, Role, ToolCall, ToolResult,
     ids::{CallId, hex, uuid_from_content},
 };
-
-/// How many entries a prompt may have. The service was seen to refuse 208.
-pub(super) const MAX_ROOTS: usize = 192;
 
 /// How entries are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +31,10 @@ pub(super) struct EntryStyle {
     pub(super) tagged: bool,
     /// A call is one of the function that calls tools, as newer builds offer them.
     pub(super) wrapped: bool,
+    /// How images are written.
+    pub(super) image: ImageShape,
+    /// Tools with the names of built-in ones have others.
+    pub(super) aliased: bool,
 }
 
 /// The entries of a history. No more than `most`: the oldest become one text.
@@ -156,6 +159,11 @@ enum PromptPart<'a> {
         mime_type: &'a str,
         image: ImageBytes,
     },
+    #[serde(rename = "image")]
+    ImageUrl {
+        image: String,
+        media_type: &'a str,
+    },
     ToolCall {
         tool_call_id: String,
         tool_name: String,
@@ -187,13 +195,13 @@ fn entries(history: &[Item], style: EntryStyle) -> Vec<PromptEntry<'_>> {
         match item {
             Item::ToolResult(result) => images.extend(result_images(result)),
             Item::Message(_) | Item::Reasoning(_) | Item::ToolCall(_) => {
-                out.extend(images_of_results(&mut images));
+                out.extend(images_of_results(&mut images, style));
             }
         }
         let (role, parts) = match item {
             Item::Message(message) => match message.role {
                 Role::User => ("user", user_parts(message, style)),
-                Role::Assistant => ("assistant", message.parts.iter().map(prompt_part).collect()),
+                Role::Assistant => ("assistant", message.parts.iter().map(|part| prompt_part(part, style)).collect()),
             },
             Item::Reasoning(_) => continue,
             Item::ToolCall(call) => ("assistant", vec![prompt_call(call, style)]),
@@ -213,7 +221,7 @@ fn entries(history: &[Item], style: EntryStyle) -> Vec<PromptEntry<'_>> {
             }
         }
     }
-    out.extend(images_of_results(&mut images));
+    out.extend(images_of_results(&mut images, style));
     out.retain(|entry| !entry.content.is_empty());
     out
 }
@@ -225,7 +233,7 @@ fn user_parts(message: &Message, style: EntryStyle) -> Vec<PromptPart<'_>> {
         }
         other => other,
     };
-    message.parts.iter().map(prompt_part).map(tagged).collect()
+    message.parts.iter().map(|part| prompt_part(part, style)).map(tagged).collect()
 }
 
 /// Merges the oldest entries into one text, so that no more than `most` are left. A result is
@@ -255,7 +263,10 @@ impl<'a> PromptEntry<'a> {
             // Writing to a string cannot fail.
             let _ = match part {
                 PromptPart::Text { text } => writeln!(out, "{text}"),
-                PromptPart::Image { mime_type, .. } => writeln!(out, "[image, {mime_type}]"),
+                PromptPart::Image { mime_type: mime, .. }
+                | PromptPart::ImageUrl { media_type: mime, .. } => {
+                    writeln!(out, "[image, {mime}]")
+                }
                 PromptPart::ToolCall { args, tool_call_id, .. } => {
                     writeln!(out, "[called {tool_call_id}: {args}]")
                 }
@@ -271,13 +282,16 @@ impl<'a> PromptEntry<'a> {
 
 /// The images of the results before it. A tool message has no place for them, and a model
 /// looks only at those of the user.
-fn images_of_results<'a>(images: &mut Vec<&'a Image>) -> Option<PromptEntry<'a>> {
+fn images_of_results<'a>(
+    images: &mut Vec<&'a Image>,
+    style: EntryStyle,
+) -> Option<PromptEntry<'a>> {
     const ABOVE: &str = "[Tool Result]\nThe images in the results above:";
     if images.is_empty() {
         return None;
     }
     let mut content = vec![PromptPart::Text { text: ABOVE.into() }];
-    content.extend(images.drain(..).map(prompt_image));
+    content.extend(images.drain(..).map(|image| prompt_image(image, style)));
     Some(PromptEntry::user(content))
 }
 
@@ -318,15 +332,20 @@ pub(super) fn prompt_texts(blob: &[u8], texts: &mut Vec<String>) -> usize {
     images
 }
 
-fn prompt_part(part: &Part) -> PromptPart<'_> {
+fn prompt_part(part: &Part, style: EntryStyle) -> PromptPart<'_> {
     match part {
         Part::Text(text) => PromptPart::Text { text: text.into() },
-        Part::Image(image) => prompt_image(image),
+        Part::Image(image) => prompt_image(image, style),
     }
 }
 
-fn prompt_image(image: &Image) -> PromptPart<'_> {
+fn prompt_image(image: &Image, style: EntryStyle) -> PromptPart<'_> {
     let ImageSource::Inline { mime, data } = &image.source;
+    if style.image == ImageShape::DataUrl {
+        let base64 = base64::engine::general_purpose::STANDARD.encode(data);
+        let image = format!("data:{mime};base64,{base64}");
+        return PromptPart::ImageUrl { image, media_type: mime };
+    }
     let image = ImageBytes { kind: "Uint8Array", hex: hex(data) };
     PromptPart::Image { mime_type: mime, image }
 }
@@ -336,7 +355,7 @@ fn prompt_call<'a>(call: &ToolCall, style: EntryStyle) -> PromptPart<'a> {
         tool_call_id: CallId::sanitised(&call.id).as_str().to_owned(),
         tool_name: tool_name(Some(call), style),
         args: if style.wrapped {
-            meta::wrapped(&call.name, &call.arguments)
+            meta::wrapped(&offered_name(&call.name, style), &call.arguments)
         } else {
             meta::object(&call.arguments)
         },
@@ -360,8 +379,13 @@ fn tool_name(call: Option<&ToolCall>, style: EntryStyle) -> String {
     match call {
         None => "unknown".to_owned(),
         Some(_) if style.wrapped => meta::CALL[0].to_owned(),
-        Some(call) => wire_name(&call.name),
+        Some(call) => wire_name(&offered_name(&call.name, style)),
     }
+}
+
+/// The name under which the model knows a tool of the client.
+fn offered_name(name: &str, style: EntryStyle) -> Cow<'_, str> {
+    if style.aliased { alias(name) } else { Cow::Borrowed(name) }
 }
 
 /// The images in a result.

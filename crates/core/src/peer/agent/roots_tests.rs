@@ -1,4 +1,5 @@
 use super::*;
+use crate::peer::agent::service_facts::USUAL_MAX_ROOTS;
 use crate::model::Reasoning;
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x02\x00\x00\x00\x03\x08\x06";
@@ -39,7 +40,7 @@ fn history() -> Vec<Item> {
 }
 
 fn told(items: &[Item]) -> Vec<String> {
-    told_as(items, EntryStyle::default(), MAX_ROOTS)
+    told_as(items, EntryStyle::default(), USUAL_MAX_ROOTS)
 }
 
 fn told_as(items: &[Item], style: EntryStyle, most: usize) -> Vec<String> {
@@ -55,8 +56,8 @@ fn the_prompt_holds_the_whole_history() {
 
 #[test]
 fn section_1_3_entries_in_the_form_of_newer_builds() {
-    let style = EntryStyle { tagged: true, wrapped: true };
-    insta::assert_snapshot!(told_as(&history(), style, MAX_ROOTS).join("\n"));
+    let style = EntryStyle { tagged: true, wrapped: true, ..EntryStyle::default() };
+    insta::assert_snapshot!(told_as(&history(), style, USUAL_MAX_ROOTS).join("\n"));
 }
 
 #[test]
@@ -90,7 +91,7 @@ fn section_1_3_oldest_entries_are_dropped_together_with_their_results() {
         ]
     };
     let items: Vec<Item> = (0..100).flat_map(call).collect();
-    for most in [60, 61, 62, MAX_ROOTS] {
+    for most in [60, 61, 62, USUAL_MAX_ROOTS] {
         let told = told_as(&items, EntryStyle::default(), most);
         assert!(told.len() <= most && told.len() + 3 > most, "{} of {most}", told.len());
         for n in 0..100 {

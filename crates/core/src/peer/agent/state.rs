@@ -12,7 +12,7 @@ use ibeam_proto::agent::{
 
 use super::{
     blobs::Blobs,
-    roots::{self, EntryStyle, MAX_ROOTS},
+    roots::{self, EntryStyle},
 };
 use crate::{
     codec::pbwalk,
@@ -46,13 +46,14 @@ pub(super) fn append(
     checkpoint: &Bytes,
     items: &[Item],
     style: EntryStyle,
+    most: usize,
     blobs: &mut Blobs,
 ) -> Bytes {
     if items.is_empty() {
         return checkpoint.clone();
     }
     let more = ConversationStateStructure {
-        root_prompt_messages_json: roots::put(items, style, MAX_ROOTS, blobs),
+        root_prompt_messages_json: roots::put(items, style, most, blobs),
         ..ConversationStateStructure::default()
     };
     let mut state = checkpoint.to_vec();

@@ -10,7 +10,7 @@ use ibeam_proto::agent::{ConversationStateStructure, RequestContext, UserMessage
 use super::{
     forms::HistoryForm,
     request::{RunAction, RunSpec, RunState},
-    roots::{self, EntryStyle, MAX_ROOTS},
+    roots::{self, EntryStyle},
     state,
 };
 use crate::{
@@ -54,8 +54,8 @@ impl RunSpec {
 
     /// This state, and these items behind it.
     pub(super) fn append(&mut self, state: &Bytes, items: &[Item]) -> Bytes {
-        let style = self.style();
-        state::append(state, items, style, &mut self.blobs)
+        let (style, most) = (self.style(), self.around.facts.max_roots);
+        state::append(state, items, style, most, &mut self.blobs)
     }
 
     /// All that the first message contains, as a state to continue from.
@@ -113,14 +113,22 @@ impl RunSpec {
     }
 
     fn tell(&mut self, history: &[Item], action: RunAction) {
-        (self.told, self.has_own_system) = (!history.is_empty(), false);
+        let rules_lost = self.around.facts.rules_lost;
+        (self.told, self.has_own_system) = (!history.is_empty() || rules_lost, false);
         self.has_images = history.iter().any(has_image);
-        if history.is_empty() {
+        let form = match self.form.form() {
+            // Rules would be lost, so the system prompt is an entry.
+            HistoryForm::Transcript | HistoryForm::RulesRoots if rules_lost => {
+                HistoryForm::UserRoots
+            }
+            form => form,
+        };
+        if history.is_empty() && !rules_lost {
             self.state = RunState::Built(Box::new(state::empty()));
             self.action = action;
             return;
         }
-        match self.form.form() {
+        match form {
             HistoryForm::ResumeRoots => self.tell_as_resumed(history, &action),
             HistoryForm::UserRoots => self.tell_to_user(history, action),
             HistoryForm::Transcript => self.tell_as_text(history, action),
@@ -137,7 +145,13 @@ impl RunSpec {
     }
 
     fn style(&self) -> EntryStyle {
-        EntryStyle { tagged: false, wrapped: self.form.form() != HistoryForm::RulesRoots }
+        let facts = &self.around.facts;
+        EntryStyle {
+            tagged: false,
+            wrapped: self.form.form() != HistoryForm::RulesRoots,
+            image: facts.image_shape,
+            aliased: facts.aliases_builtins,
+        }
     }
 
     /// All of the prompt is ours, and is replayed as sent.
@@ -146,7 +160,8 @@ impl RunSpec {
         items.extend(action.asked());
         self.has_images = items.iter().any(has_image);
         let mut entries = vec![roots::put_system(&self.system_text(), &mut self.blobs)];
-        entries.extend(roots::put(&items, self.style(), MAX_ROOTS - 1, &mut self.blobs));
+        let most = self.around.facts.max_roots.saturating_sub(1);
+        entries.extend(roots::put(&items, self.style(), most, &mut self.blobs));
         self.state = RunState::Built(Box::new(ConversationStateStructure {
             root_prompt_messages_json: entries,
             turns: vec![state::turn_of(&items, &mut self.blobs)],
@@ -160,6 +175,7 @@ impl RunSpec {
     /// The service puts its own system prompt first, so ours comes behind it.
     fn tell_to_user(&mut self, history: &[Item], action: RunAction) {
         let system = self.system_text();
+        let most = self.around.facts.max_roots.saturating_sub(2);
         let mut entries = vec![
             roots::put_system(&system, &mut self.blobs),
             roots::put_rules(&system, &mut self.blobs),
@@ -167,7 +183,7 @@ impl RunSpec {
         entries.extend(roots::put(
             history,
             EntryStyle { tagged: true, ..self.style() },
-            MAX_ROOTS - 2,
+            most,
             &mut self.blobs,
         ));
         self.state = RunState::Built(Box::new(ConversationStateStructure {
@@ -203,8 +219,7 @@ impl RunSpec {
             .and_then(|id| self.blobs.get(id))
             .is_some_and(|blob| roots::is_our_system(&blob));
         if !self.has_own_system {
-            self.state =
-                RunState::Kept(state::append(&state, items, self.style(), &mut self.blobs));
+            self.state = RunState::Kept(self.append(&state, items));
             self.action = action;
             return;
         }
@@ -218,7 +233,7 @@ impl RunSpec {
         let asked = action.asked();
         let turn = asked.is_some();
         let items: Vec<Item> = items.iter().cloned().chain(asked).collect();
-        let mut state = state::append(&state, &items, self.style(), &mut self.blobs).to_vec();
+        let mut state = self.append(&state, &items).to_vec();
         if turn {
             let more = ConversationStateStructure {
                 turns: vec![state::turn_of(&items, &mut self.blobs)],

@@ -1,7 +1,7 @@
 //! Client tools on the wire: definitions go out as MCP tools, calls come back
 //! with each argument as an encoded `google.protobuf.Value`.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use bytes::Bytes;
 use ibeam_proto::agent::{
@@ -11,6 +11,7 @@ use ibeam_proto::agent::{
 use prost::Message as _;
 use prost_types::{Struct, Value, value::Kind};
 
+use super::service_facts::McpStatus;
 use crate::{codec::pbwalk, model::Tool};
 
 /// The name of the pseudo MCP server that the client's tools belong to.
@@ -36,6 +37,22 @@ const TEXT_CAP: usize = 64 * 1024;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Toolbox {
     definitions: Vec<McpToolDefinition>,
+    /// Tools that the backend sees under another name, and their own names.
+    renamed: Vec<(String, String)>,
+    status: McpStatus,
+}
+
+/// Cursor's own tools, with whose names a client's may collide.
+const BUILTIN: [&str; 9] =
+    ["read", "write", "ls", "delete", "grep", "glob", "shell", "web_search", "web_fetch"];
+
+/// The name under which a tool is offered where it must not be that of a built-in one.
+pub(super) fn alias(name: &str) -> Cow<'_, str> {
+    let plain = name.to_lowercase().replace('-', "_");
+    match BUILTIN.contains(&plain.as_str()) {
+        true => Cow::Owned(format!("{name}_tool")),
+        false => Cow::Borrowed(name),
+    }
 }
 
 /// One tool of the client, as the model reads about it.
@@ -65,7 +82,30 @@ impl Toolbox {
                 }
             })
             .collect();
-        Self { definitions }
+        Self { definitions, ..Self::default() }
+    }
+
+    /// The same, with other names for tools that would collide with built-in ones.
+    pub(super) fn aliased(tools: &[Tool]) -> Self {
+        let mut renamed = Vec::new();
+        let offered = tools.iter().map(|tool| match alias(&tool.name) {
+            Cow::Borrowed(_) => tool.clone(),
+            Cow::Owned(name) => {
+                renamed.push((name.clone(), tool.name.clone()));
+                Tool { name, ..tool.clone() }
+            }
+        });
+        let offered: Vec<Tool> = offered.collect();
+        Self { renamed, ..Self::new(&offered) }
+    }
+
+    /// The state of the server that has these tools.
+    pub(super) fn with_status(self, status: McpStatus) -> Self {
+        Self { status, ..self }
+    }
+
+    pub(super) fn status(&self) -> McpStatus {
+        self.status
     }
 
     #[must_use]
@@ -141,9 +181,17 @@ impl Toolbox {
         let bare = PREFIXES.iter().find_map(|prefix| asked.strip_prefix(prefix));
         [Some(asked), bare].into_iter().flatten().find_map(|name| {
             let mut tools = self.definitions.iter();
-            let tool = tools.find(|tool| tool.tool_name == name || tool.name == name)?;
-            Some(tool.tool_name.as_str())
+            let tool = tools.find(|tool| tool.tool_name == name || tool.name == name);
+            let Some(tool) = tool else { return self.own_name(|own, _| own == name) };
+            let renamed = self.own_name(|_, offered| offered == tool.tool_name);
+            Some(renamed.unwrap_or(&tool.tool_name))
         })
+    }
+
+    /// The client's own name for a tool that is offered under another one.
+    fn own_name(&self, is: impl Fn(&str, &str) -> bool) -> Option<&str> {
+        let found = self.renamed.iter().find(|(offered, own)| is(own, offered));
+        found.map(|(_, own)| own.as_str())
     }
 
     /// The tools as the model reads about them.

@@ -14,7 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ibeam_core::backend::Needs;
+use ibeam_core::{backend::Needs, peer::agent::probe::ProbeFindings};
 use tokio::time::Instant;
 
 use super::{
@@ -28,7 +28,7 @@ use ibeam_server::{
     clock,
     config::{Backend, Config, SettingOrigin, SettingProblem},
     driver::login_command,
-    keys,
+    findings, keys,
     mcp::config::{SearchPaths, gather},
     tasks::Tasks,
 };
@@ -154,6 +154,7 @@ async fn look(subject: &DoctorSubject<'_>, tasks: &Tasks) -> Findings {
         ports,
         running,
         clients,
+        probes: probes(config),
         api: None,
         cursor_agent: None,
         client_version: config.upstream.client_version.clone(),
@@ -184,6 +185,12 @@ async fn look(subject: &DoctorSubject<'_>, tasks: &Tasks) -> Findings {
         });
     }
     found
+}
+
+/// What probes found out, where the backend goes by it.
+fn probes(config: &Config) -> Option<Result<ProbeFindings, String>> {
+    let path = config.upstream.findings.as_deref().filter(|_| !config.uses_cursor_agent())?;
+    Some(findings::read(path).map_err(|error| format!("{}: {error}", path.display())))
 }
 
 fn unapproved(config: &Config) -> Vec<(PathBuf, String)> {

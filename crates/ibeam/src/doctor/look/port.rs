@@ -74,7 +74,8 @@ pub(in crate::doctor) async fn running() -> Vec<RunningGateway> {
     for living in instance::all().into_iter().take(MOST) {
         let url = living.url;
         if let Ok(health) = probe::health(&url, PATIENCE).await {
-            found.push(RunningGateway { url, version: health.version, drift: health.drift });
+            let (version, drift, history) = (health.version, health.drift, health.history);
+            found.push(RunningGateway { url, version, drift, history });
         }
     }
     found

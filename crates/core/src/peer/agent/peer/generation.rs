@@ -30,15 +30,15 @@ impl Generation {
         }
     }
 
-    /// A call was made, or is over without that. Gives whether this is news; a call without an
-    /// id always is.
-    pub(super) fn settle(&mut self, id: &str) -> bool {
+    /// A call was made, or is over without that. `listed`: it is one of those whose number the
+    /// backend says. Gives whether this is news; a call without an id always is.
+    pub(super) fn settle(&mut self, id: &str, listed: bool) -> bool {
         self.named.remove(id);
         if self.known.len() >= BEGUN_CAP {
             self.known.clear();
         }
         let new = id.is_empty() || self.known.insert(id.to_owned());
-        self.settled += usize::from(new);
+        self.settled += usize::from(new && listed);
         new
     }
 

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     codec::{
-        connect::{self, ConnectError},
+        connect::ConnectError,
         pbwalk,
     },
     model::{FinishReason, Millis},
@@ -183,7 +183,9 @@ impl AgentPeer {
 
     /// A call is over: made by the client, run by the backend, or refused before it was made.
     fn on_call_over(&mut self, id: &str, call: Option<&WireCall>) {
-        let never_made = self.stream.generation.settle(id);
+        // Of a call that was made this is no news.
+        let listed = !(is_mcp(call) && self.spec.around.facts.listed_without_refused);
+        let never_made = self.stream.generation.settle(id, listed);
         if never_made && is_mcp(call) {
             self.event(PeerEvent::Refused);
         }
@@ -217,7 +219,7 @@ impl AgentPeer {
             self.judge(exec);
         }
         if let Some(id) = exec.message.as_ref().and_then(exec::call_id) {
-            self.stream.generation.settle(id);
+            self.stream.generation.settle(id, true);
             self.report_calls();
         }
     }
@@ -330,15 +332,8 @@ impl AgentPeer {
 
     /// Refuses a query by the number of its arm, which our schema does not have.
     fn refuse_query(&mut self, id: u32, message: &[u8]) {
-        const RESPONSE_TAG: u8 = 0x32; // AgentClientMessage field 6, length-delimited
-        let raw = pbwalk::fields(message).find(|field| field.number == QUERY);
-        if let Some(arm) = raw.and_then(|field| field.payload).and_then(query::arm_number) {
-            let body = query::refuse_by_number(id, arm);
-            let mut out = vec![RESPONSE_TAG];
-            prost::encoding::encode_varint(body.len() as u64, &mut out);
-            out.extend_from_slice(&body);
-            self.output.push_back(PeerOutput::Send(connect::frame(0, &out)));
-        }
+        let refusal = query::refuse_unknown(id, message);
+        self.output.extend(refusal.map(PeerOutput::Send));
     }
 
     /// A message that our schema cannot read may still be a question, and an
