@@ -369,6 +369,7 @@ fn with_raw_state(run: &AgentRunRequest, state: &[u8]) -> Bytes {
 /// Puts the client's tools into the context, in the places that the service reads.
 fn declare(context: &mut RequestContext, toolbox: &Toolbox, facts: &ServiceFacts) {
     let declaration = facts.declaration;
+    context.mcp_instructions = toolbox.instructions().into_iter().collect();
     context.tools =
         if declaration.has_definitions() { toolbox.definitions().to_vec() } else { Vec::new() };
     context.mcp_meta_tool_options =
@@ -409,7 +410,6 @@ fn context(
             ..RequestContextEnv::default()
         }),
         mcp_info_complete: Some(true),
-        mcp_instructions: toolbox.instructions().into_iter().collect(),
         cloud_rule: (!text.is_empty()).then_some(text),
         web_search_enabled: Some(permissions.web_search),
         ..RequestContext::default()

@@ -149,7 +149,8 @@ impl Toolbox {
             input_schema_json: Some(schema_of(tool).to_string()),
             ..tool.clone()
         });
-        Some(Self { definitions: definitions.collect() })
+        let (renamed, status) = (self.renamed.clone(), self.status);
+        Some(Self { definitions: definitions.collect(), renamed, status })
     }
 
     /// The names that the client gave its tools.

@@ -51,7 +51,7 @@ fn text(machine: &mut ProbeMachine, text: &str, now: Millis) {
 
 fn exec(machine: &mut ProbeMachine, id: u32, ask: Ask, now: Millis) {
     let exec = ExecServerMessage { id, message: Some(ask), ..ExecServerMessage::default() };
-    hear(machine, FromServer::ExecServerMessage(exec), now);
+    hear(machine, FromServer::ExecServerMessage(Box::new(exec)), now);
 }
 
 fn call(name: &str, id: &str) -> Ask {
@@ -129,7 +129,7 @@ fn notices_of_calls_are_kept_in_their_order() {
             args_text_delta: text.into(),
             ..PartialToolCallUpdate::default()
         };
-        update(&mut machine, Update::PartialToolCall(partial), at(1));
+        update(&mut machine, Update::PartialToolCall(Box::new(partial)), at(1));
     }
     let listed = ToolRequestsListedUpdate { call_count: 2 };
     update(&mut machine, Update::ToolRequestsListed(listed), at(1));
@@ -140,7 +140,7 @@ fn notices_of_calls_are_kept_in_their_order() {
             tool_call: tool(),
             ..ToolCallCompletedUpdate::default()
         };
-        update(&mut machine, Update::ToolCallCompleted(over), at(2));
+        update(&mut machine, Update::ToolCallCompleted(Box::new(over)), at(2));
     }
     end(&mut machine, None, at(3));
     let trace = machine.into_trace();
@@ -179,7 +179,7 @@ fn blobs_and_token_categories_are_read() {
         }),
         ..ConversationStateStructure::default()
     };
-    hear(&mut machine, FromServer::ConversationCheckpointUpdate(state), at(1));
+    hear(&mut machine, FromServer::ConversationCheckpointUpdate(Box::new(state)), at(1));
     end(&mut machine, None, at(2));
     let trace = machine.into_trace();
     assert_eq!((trace.rule_tokens, trace.signed), (Some(12), true));
