@@ -34,7 +34,10 @@ fn a_file_that_cannot_be_used_counts_as_none() {
     let path = folder.path().join("findings.json");
     for (text, why) in [
         ("{ broken", "it is not a file of findings"),
-        (r#"{ "version": 2, "findings": [] }"#, "it is of version 2, and this ibeam reads version 1"),
+        (
+            r#"{ "version": 2, "findings": [] }"#,
+            "it is of version 2, and this ibeam reads version 1",
+        ),
     ] {
         private::replace(&path, text).unwrap();
         assert_eq!(read(&path).unwrap_err().to_string(), why);

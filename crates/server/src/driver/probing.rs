@@ -146,10 +146,8 @@ impl Prober {
             Ok(driver) => driver,
             Err(error) => return ProbeTrace::unopened(&error),
         };
-        let peer = AgentOpen {
-            allowed_tools: run.headers.allowed_tools.clone(),
-            ..AgentOpen::default()
-        };
+        let peer =
+            AgentOpen { allowed_tools: run.headers.allowed_tools.clone(), ..AgentOpen::default() };
         let open = Open {
             token,
             tokens: Some(self.tokens.clone()),

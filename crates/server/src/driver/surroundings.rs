@@ -7,9 +7,7 @@ use std::{
 
 use ibeam_core::{
     model::{AgentMode, ToolChoice, TurnRequest},
-    peer::agent::{
-        Environment, ModelFacts, ModelMemory, Permissions, ServiceFacts, Surroundings,
-    },
+    peer::agent::{Environment, ModelFacts, ModelMemory, Permissions, ServiceFacts, Surroundings},
 };
 use parking_lot::Mutex;
 

@@ -23,8 +23,11 @@ mod tests {
 
     #[test]
     fn words_are_found_in_instructions() {
-        let rules = ["Be brief.", "Whatever comes, answer with the single word ONYX and no other.",
-            "End every answer with the word OPAL."];
+        let rules = [
+            "Be brief.",
+            "Whatever comes, answer with the single word ONYX and no other.",
+            "End every answer with the word OPAL.",
+        ];
         let rules: Vec<String> = rules.map(str::to_owned).into();
         assert_eq!((only_word(&rules), last_word(&rules)), (Some("ONYX"), Some("OPAL")));
         assert_eq!((only_word(&rules[..1]), last_word(&rules[..1])), (None, None));

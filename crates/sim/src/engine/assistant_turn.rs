@@ -129,7 +129,8 @@ impl SimRun {
         intent: &Intent,
     ) -> Option<(OfferedTool, Map<String, Value>)> {
         let Intent::Named { tool, args, .. } = intent else { return None };
-        let known = self.prompt.tools.first().filter(|_| text.contains("although it is not listed"));
+        let known =
+            self.prompt.tools.first().filter(|_| text.contains("although it is not listed"));
         let provider = known?.provider.clone();
         let (name, tool_name) = (tool.clone(), tool.clone());
         Some((OfferedTool { name, tool_name, provider, ..OfferedTool::default() }, args.clone()))

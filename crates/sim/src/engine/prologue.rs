@@ -18,9 +18,7 @@ use super::{
     run_io::{RunResult, RunStop, fail},
 };
 use crate::{
-    behaviour::{
-        AllowHeader, HostConfig, MaxRequired, ResumeNeeds, SignedReasoning, ToolsMode,
-    },
+    behaviour::{AllowHeader, HostConfig, MaxRequired, ResumeNeeds, SignedReasoning, ToolsMode},
     blobs::{BlobId, id_of},
     models,
     prompt::{image_blobs, root_checks, validate},

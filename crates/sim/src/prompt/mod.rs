@@ -149,11 +149,7 @@ impl RunPrompt {
                 tool_name: tool.tool_name.clone(),
                 provider: server.server_identifier.clone(),
                 description: tool.description.clone().unwrap_or_default(),
-                schema: tool
-                    .input_schema
-                    .as_deref()
-                    .and_then(value_from_proto)
-                    .unwrap_or_default(),
+                schema: tool.input_schema.as_deref().and_then(value_from_proto).unwrap_or_default(),
             }));
         }
         let rules = context.rules.iter().chain(&context.non_file_rules).map(|rule| &rule.content);

@@ -267,7 +267,7 @@ impl RunSpec {
             }),
             mcp_tools: (!self.around.toolbox.is_empty()
                 && self.around.facts.declaration.has_definitions())
-                .then(|| McpTools { mcp_tools: self.around.toolbox.definitions().to_vec() }),
+            .then(|| McpTools { mcp_tools: self.around.toolbox.definitions().to_vec() }),
             conversation_id: Some(self.conversation_id.clone()),
             requested_model: Some(RequestedModel {
                 model_id: self.model.id.clone(),

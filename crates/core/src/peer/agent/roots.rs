@@ -201,7 +201,10 @@ fn entries(history: &[Item], style: EntryStyle) -> Vec<PromptEntry<'_>> {
         let (role, parts) = match item {
             Item::Message(message) => match message.role {
                 Role::User => ("user", user_parts(message, style)),
-                Role::Assistant => ("assistant", message.parts.iter().map(|part| prompt_part(part, style)).collect()),
+                Role::Assistant => (
+                    "assistant",
+                    message.parts.iter().map(|part| prompt_part(part, style)).collect(),
+                ),
             },
             Item::Reasoning(_) => continue,
             Item::ToolCall(call) => ("assistant", vec![prompt_call(call, style)]),

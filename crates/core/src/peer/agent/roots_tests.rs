@@ -1,6 +1,6 @@
 use super::*;
-use crate::peer::agent::service_facts::USUAL_MAX_ROOTS;
 use crate::model::Reasoning;
+use crate::peer::agent::service_facts::USUAL_MAX_ROOTS;
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x02\x00\x00\x00\x03\x08\x06";
 
@@ -176,4 +176,37 @@ fn an_image_in_a_result_without_a_call_is_kept() {
     let told = told(&[message(Role::User, "hi"), result]);
     let encoded = hex(PNG);
     assert!(told[1].contains(&encoded), "{told:?}");
+}
+
+#[test]
+fn section_1_3_an_image_has_one_of_two_shapes() {
+    let image = Image {
+        source: ImageSource::Inline {
+            mime: "image/png".into(),
+            data: Bytes::from_static(b"\x89PN"),
+        },
+    };
+    let items = [Item::Message(Message { role: Role::User, parts: vec![Part::Image(image)] })];
+    let part = |image| {
+        let style = EntryStyle { image, ..EntryStyle::default() };
+        let entry: serde_json::Value =
+            serde_json::from_str(&told_as(&items, style, USUAL_MAX_ROOTS)[0]).unwrap();
+        entry["content"][0].clone()
+    };
+    assert_eq!(
+        part(ImageShape::Hex),
+        serde_json::json!({
+            "type": "image",
+            "mimeType": "image/png",
+            "image": { "__type": "Uint8Array", "hex": "89504e" },
+        })
+    );
+    assert_eq!(
+        part(ImageShape::DataUrl),
+        serde_json::json!({
+            "type": "image",
+            "image": "data:image/png;base64,iVBO",
+            "mediaType": "image/png",
+        })
+    );
 }

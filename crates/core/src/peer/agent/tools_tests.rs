@@ -91,3 +91,22 @@ fn endlessly_nested_arguments_are_harmless() {
     let args = BTreeMap::from([("a".to_owned(), Bytes::from(bytes))]);
     assert!(arguments_json(&args).len() < 7 * TEXT_CAP);
 }
+
+#[test]
+fn a_tool_with_the_name_of_a_built_in_one_is_offered_under_another_and_found_under_both() {
+    let tools = [tool("read", None), tool("Web-Search", None), tool("search", None)];
+    let toolbox = Toolbox::aliased(&tools);
+    let offered: Vec<_> = toolbox.names().collect();
+    assert_eq!(offered, ["read_tool", "Web-Search_tool", "search"]);
+    for (asked, own) in [
+        ("read_tool", Some("read")),
+        ("ibeam-read_tool", Some("read")),
+        ("read", Some("read")),
+        ("search", Some("search")),
+        ("Web-Search_tool", Some("Web-Search")),
+        ("write", None),
+    ] {
+        assert_eq!(toolbox.resolve(asked), own, "{asked}");
+    }
+    assert_eq!(Toolbox::new(&tools).resolve("read_tool"), None);
+}

@@ -87,7 +87,11 @@ fn question(letter: &str) -> Result<ProbeQuestion, String> {
     ProbeQuestion::from_letter(letter.trim()).ok_or_else(|| {
         let (first, last) = (ProbeQuestion::ALL.first(), ProbeQuestion::ALL.last());
         let letter = |question: Option<&ProbeQuestion>| question.map_or('?', |q| q.letter());
-        format!("the questions are {} to {}; `ibeam probe --list` shows them", letter(first), letter(last))
+        format!(
+            "the questions are {} to {}; `ibeam probe --list` shows them",
+            letter(first),
+            letter(last)
+        )
     })
 }
 
@@ -150,7 +154,8 @@ impl Probe {
     }
 
     fn questions(&self) -> Vec<ProbeQuestion> {
-        let wanted = |question: &ProbeQuestion| self.only.is_empty() || self.only.contains(question);
+        let wanted =
+            |question: &ProbeQuestion| self.only.is_empty() || self.only.contains(question);
         ProbeQuestion::ALL.into_iter().filter(wanted).collect()
     }
 
@@ -227,7 +232,8 @@ impl Probe {
                     break;
                 }
             };
-            if probed.stop.is_none() || probed.finding.verdict.observation != ProbeObservation::Unclear
+            if probed.stop.is_none()
+                || probed.finding.verdict.observation != ProbeObservation::Unclear
             {
                 stored.add(probed.finding.clone());
                 findings::write(file, &stored)?;
@@ -270,7 +276,9 @@ fn forget(file: &Path) -> anyhow::Result<ExitCode> {
     let removed = findings::forget(file)
         .map_err(|error| Refusal::new(format!("cannot remove {}: {error}", file.display())))?;
     say(&match removed {
-        true => format!("Removed {}. A gateway that runs forgets it after a restart.", file.display()),
+        true => {
+            format!("Removed {}. A gateway that runs forgets it after a restart.", file.display())
+        }
         false => "There are no answers to forget.".to_owned(),
     });
     Ok(ExitCode::SUCCESS)
@@ -288,7 +296,8 @@ fn costs(items: &[ProbeItem]) -> String {
             *runs.entry(&model.id).or_default() += item.question.most_runs();
         }
     }
-    let questions = items.iter().map(|item| item.question).collect::<std::collections::BTreeSet<_>>();
+    let questions =
+        items.iter().map(|item| item.question).collect::<std::collections::BTreeSet<_>>();
     let mut lines = vec![format!(
         "{} to Cursor, in at most {}:",
         count(questions.len(), "question"),

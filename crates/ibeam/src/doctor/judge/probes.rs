@@ -25,7 +25,8 @@ pub(super) fn probes(found: &Findings, now: u64, lines: &mut Vec<CheckLine>) {
     for running in found.running.iter().filter(|running| !running.history.is_empty()) {
         let forms: Vec<String> =
             running.history.iter().map(|(model, form)| format!("{model} {form}")).collect();
-        let what = format!("the gateway at {} rebuilds histories as: {}", running.url, forms.join(", "));
+        let what =
+            format!("the gateway at {} rebuilds histories as: {}", running.url, forms.join(", "));
         lines.push(CheckLine::ok(check, what));
     }
 }

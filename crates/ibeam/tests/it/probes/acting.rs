@@ -263,7 +263,7 @@ async fn question_q_parks_no_longer_than_a_call_may_wait() {
         assert!(said.contains("a.txt"), "{said}");
         parked
     };
-    let form = in_form(HistoryForm::UserRoots);
+    let form = in_form(HistoryForm::ResumeRoots);
     assert_eq!(parked_after(acting(None, switches, &form).await).await, 1);
     assert_eq!(parked_after(acting(Some('q'), switches, &form).await).await, 0, "54 s at most");
 }

@@ -29,7 +29,10 @@ fn questions_are_listed_without_asking_any() {
     assert_eq!(table.lines().count(), 18, "{table}");
     let json = good(&run(&home, "probe --list --json --only q,a"));
     let rows: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!((rows[0]["question"].as_str(), rows[1]["question"].as_str()), (Some("a"), Some("q")));
+    assert_eq!(
+        (rows[0]["question"].as_str(), rows[1]["question"].as_str()),
+        (Some("a"), Some("q"))
+    );
     let wrong = run(&home, "probe --only z");
     assert_eq!(wrong.status.code(), Some(2));
     assert!(text(&wrong.stderr).contains("a to q"));
@@ -185,8 +188,7 @@ fn a_report_has_no_text_token_id_or_address() {
     // Neither has the file that is kept.
     let kept = home.0.path().join(".local/state/ibeam");
     let kept = fs::read_dir(kept).unwrap().map(|entry| entry.unwrap().path());
-    let kept: Vec<_> =
-        kept.filter(|path| path.to_string_lossy().contains("findings")).collect();
+    let kept: Vec<_> = kept.filter(|path| path.to_string_lossy().contains("findings")).collect();
     assert_eq!(kept.len(), 1, "{kept:?}");
     let kept = fs::read_to_string(&kept[0]).unwrap();
     for secret in secrets.iter().filter(|secret| **secret != "PLANTED-MESSAGE") {

@@ -62,6 +62,14 @@ impl Generation {
         }
     }
 
+    /// A call that the backend made by itself is over. Unless more calls are known of, it was all
+    /// of its generation: such calls are not listed everywhere.
+    pub(super) fn end_own_call(&mut self) {
+        if self.listed.is_none() && self.named.is_empty() {
+            self.end();
+        }
+    }
+
     /// Nothing more of it comes.
     pub(super) fn end(&mut self) {
         self.listed = None;

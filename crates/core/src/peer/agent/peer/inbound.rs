@@ -19,10 +19,7 @@ use super::{
     stream::{BEGUN_CAP, Stored},
 };
 use crate::{
-    codec::{
-        connect::ConnectError,
-        pbwalk,
-    },
+    codec::{connect::ConnectError, pbwalk},
     model::{FinishReason, Millis},
     peer::agent::{
         blobs,
@@ -188,6 +185,8 @@ impl AgentPeer {
         let never_made = self.stream.generation.settle(id, listed);
         if never_made && is_mcp(call) {
             self.event(PeerEvent::Refused);
+        } else if never_made {
+            self.stream.generation.end_own_call();
         }
         self.report_calls();
     }

@@ -108,9 +108,7 @@ pub(super) fn judge_reasoning_replay(runs: &Runs<'_>) -> Seen {
     match runs[..] {
         [first] => settled((first.answered() && !first.signed).then_some(Seen::ReasoningUnsigned)),
         [_, second] if second.answered() => Seen::ReasoningAccepted,
-        [_, second] => {
-            settled(second.is_refusal().then_some(Seen::ReasoningRefused))
-        }
+        [_, second] => settled(second.is_refusal().then_some(Seen::ReasoningRefused)),
         _ => Seen::Unclear,
     }
 }

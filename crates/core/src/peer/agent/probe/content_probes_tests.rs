@@ -40,12 +40,9 @@ fn question_h_sends_an_image_in_both_shapes() {
 
 #[test]
 fn question_o_replays_the_entries_byte_for_byte() {
-    let entry = r#"{ "role":"assistant", "content":[{"type":"reasoning","text":"hm","signature":"s"}]}"#;
-    let signed = || ProbeTrace {
-        entries: vec![entry.into()],
-        signed: true,
-        ..called()
-    };
+    let entry =
+        r#"{ "role":"assistant", "content":[{"type":"reasoning","text":"hm","signature":"s"}]}"#;
+    let signed = || ProbeTrace { entries: vec![entry.into()], signed: true, ..called() };
     assert!(next(ReasoningReplay, &[]).is_some());
     let run = next(ReasoningReplay, &[signed()]).unwrap();
     let state = request(&run).conversation_state.unwrap();

@@ -124,10 +124,8 @@ fn a_newer_finding_replaces_an_older_one_unless_it_settles_nothing() {
     assert!(findings.facts().empty_list_ignored);
     findings.add(finding("k", Seen::EmptyHonoured, None));
     assert_eq!((findings.facts(), findings.iter().count()), (ServiceFacts::default(), 1));
-    let other = ProbeFinding {
-        model: Some("gpt-5.5".into()),
-        ..finding("a", Seen::RulesEntryOnly, None)
-    };
+    let other =
+        ProbeFinding { model: Some("gpt-5.5".into()), ..finding("a", Seen::RulesEntryOnly, None) };
     findings.add(finding("a", Seen::PromptAlone, None));
     findings.add(other);
     assert_eq!(forms_by_model(&findings).len(), 2);

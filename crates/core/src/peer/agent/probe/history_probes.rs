@@ -10,7 +10,8 @@ use super::{
 // === a ===
 
 const PROMPT_WORD: &str = "QUARTZ-1";
-const PROMPT: &str = "Whatever you are asked, answer with the single word QUARTZ-1 and nothing else.";
+const PROMPT: &str =
+    "Whatever you are asked, answer with the single word QUARTZ-1 and nothing else.";
 const WHO: &str = "Who are you, and which tools can you call?";
 
 /// Resumed first; the fallback only where that does not work.

@@ -2,8 +2,7 @@
 //! functions of the traces.
 
 use super::{
-    ProbeObservation, ProbeQuestion, ProbeVerdict,
-    client_probes, content_probes,
+    ProbeObservation, ProbeQuestion, ProbeVerdict, client_probes, content_probes,
     draft::ProbeSubject,
     history_probes,
     run::ProbeRun,
@@ -39,7 +38,10 @@ pub enum ProbeSeen {
 pub enum CallAnswer {
     Usage,
     /// `agentUrl` and `agentnUrl`; empty where there is none.
-    Addresses { agent: String, agentn: String },
+    Addresses {
+        agent: String,
+        agentn: String,
+    },
 }
 
 impl ProbeQuestion {

@@ -12,8 +12,8 @@ use ibeam_proto::agent::{
     KvServerMessage, RequestContext, SetBlobResult, ToolCall as WireCall,
     agent_client_message::Message as ToServer, agent_server_message::Message as FromServer,
     conversation_action, exec_client_control_message::Message as Control,
-    exec_client_message::Message as Reply, exec_server_message::Message as Ask, interaction_update::Message as Update, kv_client_message,
-    kv_server_message, tool_call::Tool,
+    exec_client_message::Message as Reply, exec_server_message::Message as Ask,
+    interaction_update::Message as Update, kv_client_message, kv_server_message, tool_call::Tool,
 };
 use serde_json::Value;
 
@@ -172,9 +172,7 @@ impl ProbeMachine {
                 Ok(Some(Envelope::End(error))) => {
                     let end = match error {
                         None => self.plain_end(),
-                        Some(error) => {
-                            ProbeEnd::Failed(Box::new(ProbeFailure::of_connect(&error)))
-                        }
+                        Some(error) => ProbeEnd::Failed(Box::new(ProbeFailure::of_connect(&error))),
                     };
                     self.finish(end, now);
                 }

@@ -89,8 +89,11 @@ fn questions_of_the_service_are_answered_and_calls_get_the_word() {
             _ => None,
         })
         .collect();
-    let [Reply::RequestContextResult(_), Reply::McpStateExecResult(state), Reply::McpResult(result)] =
-        &replies[..]
+    let [
+        Reply::RequestContextResult(_),
+        Reply::McpStateExecResult(state),
+        Reply::McpResult(result),
+    ] = &replies[..]
     else {
         panic!("{replies:?}")
     };
@@ -156,10 +159,9 @@ fn blobs_and_token_categories_are_read() {
     let entry = r#"{"role":"assistant","content":[{"type":"reasoning","signature":"x"}]}"#;
     let set = SetBlobArgs { blob_id: "id".into(), blob_data: entry.into() };
     let get = GetBlobArgs { blob_id: "id".into() };
-    for ask in [
-        kv_server_message::Message::SetBlobArgs(set),
-        kv_server_message::Message::GetBlobArgs(get),
-    ] {
+    for ask in
+        [kv_server_message::Message::SetBlobArgs(set), kv_server_message::Message::GetBlobArgs(get)]
+    {
         let kv = KvServerMessage { id: 1, message: Some(ask), ..KvServerMessage::default() };
         hear(&mut machine, FromServer::KvServerMessage(kv), at(1));
     }

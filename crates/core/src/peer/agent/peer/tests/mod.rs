@@ -39,7 +39,7 @@ use crate::{
     },
     models::ModelPick,
     peer::agent::{
-        HistoryForm, HistorySetting,
+        HistoryForm, HistorySetting, ServiceFacts,
         blobs::BlobLimits,
         request::{Environment, Permissions, Surroundings},
         tools::arguments_map,
@@ -111,8 +111,23 @@ impl Bench {
         Self::of(request(tools), Settings::default())
     }
 
+    /// A turn at a service of which this is known, with its first stream open.
+    fn knowing(tools: &[&str], facts: ServiceFacts) -> Self {
+        let request = request(tools);
+        let (environment, allow) = (Environment::default(), Permissions::default());
+        let around = Surroundings::informed(&request, &environment, allow, true, &Arc::new(facts));
+        let plan = Plan { surroundings: Arc::new(around), ..plan_for(&request) };
+        let mut bench = Self::planned(request, plan, Settings::default());
+        bench.opened();
+        bench
+    }
+
     fn of(request: TurnRequest, settings: Settings) -> Self {
         let plan = plan_for(&request);
+        Self::planned(request, plan, settings)
+    }
+
+    fn planned(request: TurnRequest, plan: Plan, settings: Settings) -> Self {
         let mut bench = Self {
             turn: Turn::new(
                 request,

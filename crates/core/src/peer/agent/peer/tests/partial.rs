@@ -145,6 +145,39 @@ fn section_3_a_batch_ends_with_the_last_of_the_listed_calls() {
 }
 
 #[test]
+fn section_2_2_a_look_at_the_catalogue_is_none_of_the_calls_that_are_listed_after_it() {
+    let mut bench = Bench::open(&["read", "bash"]);
+    let tool = Some(WireTool::GetMcpToolsToolCall(GetMcpToolsToolCall::default()));
+    bench.update(Update::ToolCallCompleted(ToolCallCompletedUpdate {
+        call_id: wire_id(9),
+        tool_call: Some(WireCall { tool, ..WireCall::default() }),
+        ..ToolCallCompletedUpdate::default()
+    }));
+    bench.update(started(1, "read"));
+    bench.update(started(2, "bash"));
+    bench.update(listed(2));
+    bench.say(call(1, "read", "{}"));
+    assert_ne!(bench.ending(), &CALLS, "the other one is still to come");
+    bench.say(call(2, "bash", "{}"));
+    assert_eq!((names(&bench).len(), bench.ending()), (2, &CALLS));
+}
+
+#[test]
+fn section_10_j_refused_calls_are_left_out_of_the_count_where_a_probe_found_that() {
+    let facts = ServiceFacts { listed_without_refused: true, ..ServiceFacts::default() };
+    let mut bench = Bench::knowing(&["read", "bash"], facts);
+    bench.update(started(3, "wrong"));
+    bench.update(started(1, "read"));
+    bench.update(started(2, "bash"));
+    bench.update(listed(2));
+    bench.update(refused(3, "wrong"));
+    bench.say(call(1, "read", "{}"));
+    assert_ne!(bench.ending(), &CALLS, "the other one is still to come");
+    bench.say(call(2, "bash", "{}"));
+    assert_eq!((names(&bench).len(), bench.ending()), (2, &CALLS));
+}
+
+#[test]
 fn section_3_listed_calls_are_waited_for_longer_than_unlisted_ones() {
     let mut bench = Bench::open(&["read", "bash"]);
     bench.update(listed(2));
