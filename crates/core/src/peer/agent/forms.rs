@@ -1,4 +1,4 @@
-//! The forms in which a conversation is told to the backend when there is neither an open stream
+//! The forms in which a conversation is sent to the backend when there is neither an open stream
 //! nor a stored state for it, and what is known of each model.
 
 use std::{

@@ -13,7 +13,7 @@ use crate::{
 
 #[derive(Debug, Default)]
 pub(super) struct Since {
-    /// The request tells nothing of what came before.
+    /// The request has no history.
     bare: bool,
     /// The next request may not contain it: this one does not, or it names its
     /// conversation.
