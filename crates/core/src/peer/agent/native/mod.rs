@@ -114,7 +114,7 @@ pub(super) struct Back {
     through: Through,
 }
 
-/// The typed result that is due, with what it must repeat of the request.
+/// The typed result for a request, with the fields that it must repeat.
 #[derive(Clone, Debug)]
 enum Form {
     Mcp,

@@ -298,7 +298,7 @@ fn split_note(body: &str) -> (&str, &str) {
 enum Numbering {
     /// All: it is known that lines are numbered.
     Any,
-    /// Only what files do not have themselves: `12→text`, and `    12\ttext`.
+    /// Only forms that files themselves do not have: `12→text`, and `    12\ttext`.
     Certain,
 }
 

@@ -66,7 +66,7 @@ impl Since {
         self.words = 0;
     }
 
-    /// About how many bytes it holds.
+    /// The approximate number of bytes that it holds.
     pub(super) fn memory(&self) -> usize {
         self.items.iter().map(item_bytes).sum()
     }

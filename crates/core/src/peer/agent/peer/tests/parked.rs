@@ -133,7 +133,7 @@ fn sleeping_turn_sends_no_heartbeat_until_it_resumes() {
     assert_eq!(bench.beats(), 2);
 }
 
-/// The page that promises what follows.
+/// The page that documents the following cases.
 const PAGE: &str = include_str!("../../../../../../../docs/sessions.md");
 
 /// A row of the page's table, the new items of the request, and what the two calls are
