@@ -73,7 +73,7 @@ pub(crate) fn table(
     out
 }
 
-/// All errors of one build, in the race and in the dialects.
+/// All errors of one build, in the race and in the tables of dialects.
 fn errors(column: &Column, dialects: &DialectRace, at: usize) -> Vec<String> {
     let rows = dialects.gateways.get(at).into_iter().flatten();
     column.errors.iter().chain(rows.flat_map(|row| &row.column.errors)).cloned().collect()

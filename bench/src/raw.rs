@@ -1,6 +1,5 @@
-//! Reads the simulator with next to no work of its own: HTTP/2 frames by hand,
-//! windows wide open, marks counted in the bytes. A client with a real HTTP/2
-//! stack would measure that stack.
+//! Reads the simulator with almost no work of its own: HTTP/2 frames by hand, windows wide open,
+//! marks counted in the bytes. A client with a real HTTP/2 stack would measure that stack.
 
 use std::{net::SocketAddr, time::Duration};
 

@@ -98,10 +98,10 @@ impl fmt::Display for AttackRow {
     }
 }
 
-/// Turns that run at once, and one of them is the honest stream.
+/// Running turns; one of them is the honest stream.
 const TURNS: u64 = 32 - 1;
 
-/// All of them as a table in Markdown.
+/// All results as a table in Markdown.
 pub(super) fn page(rows: &[AttackRow]) -> String {
     let mut page = String::from(
         "| attack | sent | memory: before, most, after | longest gap | honest request | \

@@ -17,7 +17,7 @@ pub(crate) struct Dialogue {
     http: Http,
     setup: Arc<ClientSetup>,
     headers: Vec<(&'static str, String)>,
-    /// What has been said, system prompt aside.
+    /// The conversation so far, without the system prompt.
     pub(crate) messages: Vec<Value>,
     /// Bytes of all request bodies so far.
     pub(crate) sent: u64,

@@ -1,7 +1,7 @@
 use super::{DialogueAnswer, DialogueCall};
 
 #[test]
-fn calls_are_put_together_and_text_is_joined() {
+fn calls_and_text_are_assembled() {
     let stream = concat!(
         "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"Let \"}}]}\n\n",
         "data: {\"choices\":[{\"delta\":{\"content\":\"me\",\"tool_calls\":[{\"index\":0,\"id\":\"a\",",

@@ -1,4 +1,4 @@
-//! What sessions save and what they cost, seen from outside: `ibeam serve` and `ibeam sim`
+//! What sessions save and what they cost, measured from outside, with `ibeam serve` and `ibeam sim`
 //! as processes of their own, a client over HTTP, and the simulator's counters.
 
 mod chain;

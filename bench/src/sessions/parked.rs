@@ -151,7 +151,7 @@ async fn open_all(
     gather(clients).await
 }
 
-/// Brings the results, and counts the sessions that got an answer of their own.
+/// Sends the results, and counts the sessions that got their own answer.
 async fn resume_all(
     gateway: SocketAddr,
     setup: &Arc<ClientSetup>,

@@ -17,7 +17,7 @@ use crate::{
 const QUIET: Duration = Duration::from_millis(100);
 /// Longer than any message is on its way.
 const SETTLE_ROUNDS: usize = 50;
-/// Words that ask for a long answer.
+/// A prompt that asks for a long answer.
 pub(super) const TALK: &str = "bench talk";
 /// Words that ask for one call of the tool `lookup`.
 pub(super) const LOOKUP: &str = "bench lookup";

@@ -42,7 +42,7 @@ const INTERNAL: &str = "internal_error";
 macro_rules! error_codes {
     ($($(#[$doc:meta])* $name:ident: $status:literal $openai_type:ident $code:literal,
        $anthropic_status:literal $anthropic_type:ident, $retryable:literal, $level:ident;)*) => {
-        /// What happened, and in [`ErrorCode::row`] what each dialect shows for it.
+        /// What happened. [`ErrorCode::row`] has what each dialect shows for it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum ErrorCode {
             $($(#[$doc])* $name,)*

@@ -67,7 +67,7 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The length of the string that the text begins with.
+/// The length of the string at the beginning of the text.
 fn string(text: &str) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {

@@ -1,4 +1,4 @@
-//! The binary. All of it is in the library, where tests can reach it.
+//! The binary. Its code is in the library, where tests can reach it.
 
 use std::process::ExitCode;
 

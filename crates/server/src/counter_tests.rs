@@ -139,7 +139,7 @@ async fn estimate_adds_to_the_counted_part() {
     assert_eq!((usage.output, usage.reasoning), (5, 3));
 }
 
-/// It ends with its client, and meanwhile others are counted.
+/// It ends with its client, and others are counted meanwhile.
 #[tokio::test]
 #[expect(clippy::await_holding_lock, reason = "the count waits for it, and nothing else does")]
 async fn count_stops_when_its_client_disconnects() {

@@ -11,7 +11,7 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-/// Announces the end of the program. Clones share it.
+/// Announces that the program ends. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
     drain: CancellationToken,

@@ -1,4 +1,4 @@
-//! Every task of the program. They have names, which are in their logs, and shutdown waits for all.
+//! All tasks of the program. Their names are in their logs, and shutdown waits for them.
 
 use std::{future::Future, panic::resume_unwind, pin::Pin, thread, time::Duration};
 

@@ -99,7 +99,7 @@ fn every_plan_finishes() {
 }
 
 #[test]
-fn needs_name_earlier_steps() {
+fn needs_are_earlier_steps() {
     for (at, step) in STEPS.iter().enumerate() {
         for name in step.needs.iter().chain(&step.after) {
             assert!(STEPS[..at].iter().any(|one| one.name == *name), "{}: {name}", step.name);

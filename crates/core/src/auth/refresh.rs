@@ -60,7 +60,7 @@ fn with_words(words: &Option<String>) -> String {
 #[derive(Debug)]
 pub struct Refresh {
     proof: Proof,
-    /// Forms that were not refused, and what is left of them in this round.
+    /// Forms that were not refused, and those still to be tried in this round.
     forms: Vec<RefreshForm>,
     left: std::vec::IntoIter<RefreshForm>,
     asking: Option<RefreshForm>,
@@ -172,7 +172,7 @@ impl Refresh {
         }
     }
 
-    /// This form is not asked again. Without another one, what they said decides.
+    /// This form is not tried again. Without another one, the answers so far decide.
     fn strike(&mut self, form: RefreshForm) {
         self.forms.retain(|other| *other != form);
         if !self.forms.is_empty() {

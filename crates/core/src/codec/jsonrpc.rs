@@ -78,7 +78,7 @@ impl<'a> Members<'a> {
         self.read(name)
     }
 
-    /// The members of a member; none of one that is not an object.
+    /// The members of a member; none if that is not an object.
     pub(crate) fn object(&self, name: &str) -> Self {
         Self::of(self.get(name)).unwrap_or_default()
     }

@@ -2,8 +2,8 @@
 
 use std::{collections::VecDeque, mem};
 
-/// One event. An event with an id or a retry time and no data is given too: servers send
-/// such events to say how their stream can be resumed.
+/// One event. An event with an id or a retry time but no data is returned too: servers send such
+/// events to show how their stream can be resumed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SseEvent {
     /// Its type, if it has one.

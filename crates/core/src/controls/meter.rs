@@ -10,7 +10,7 @@ use crate::{models::Family, tokens};
 /// most, and the tokenizer needs far longer for one long run than for several.
 const LONGEST_RUN: usize = 1 << 10;
 
-/// Counting more than this takes a while.
+/// From this size on, counting takes a while.
 const QUICK: usize = 4 << 10;
 
 #[derive(Debug)]

@@ -1,6 +1,5 @@
-//! What a client may ask of an answer and no backend does: to stop at a sequence, to have at
-//! most a number of tokens, to be JSON. One leg's events go in, and what its readers see
-//! comes out, whatever API they speak.
+//! The controls of an answer that no backend applies: stop sequences, a token limit, JSON. A leg's
+//! events go in, and what its readers see comes out, in every dialect.
 //!
 //! Feed it with [`Controls::on_event`]; after each call, pass on [`Controls::pop`] until it
 //! gives `None`, and then do what the [`ControlVerdict`] says.

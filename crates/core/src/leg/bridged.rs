@@ -34,7 +34,7 @@ pub struct BridgedTools {
     said: String,
     pub(super) usage: Option<Usage>,
     calls: Vec<ToolCall>,
-    /// The client has calls to answer, too.
+    /// The client also has calls to answer.
     shared: bool,
     /// Calls that are being executed.
     running: usize,

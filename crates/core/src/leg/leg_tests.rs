@@ -162,7 +162,7 @@ impl Bench {
 }
 
 #[test]
-fn tokens_come_before_the_ending_and_the_conversation_is_stored_between() {
+fn usage_precedes_the_ending_and_the_conversation_is_stored_between() {
     let mut bench = Bench::new(request(&[]), &[]);
     bench.says(PeerEvent::Started);
     bench.text("Hello.");

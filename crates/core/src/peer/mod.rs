@@ -51,13 +51,13 @@ pub trait Peer: fmt::Debug + Send + Sized + 'static {
 
     // === the link ===
 
-    /// A link is about to be opened: what with.
+    /// A link is about to be opened; returns what it is opened with.
     fn open(&mut self) -> Self::Open;
     /// The link is open.
     fn on_opened(&mut self, clocks: &TurnClocks, now: Millis);
     fn on_message(&mut self, message: Self::In, now: Millis);
-    /// The link is gone: it broke, or, without an error, it ended. `None`: the run was over
-    /// by then, so nothing is lost.
+    /// The link is gone: it broke, or, without an error, it ended. `None`: the run had already
+    /// ended, so nothing is lost.
     fn on_lost(&mut self, error: Option<&LinkError>) -> Option<PeerFailure>;
     /// The turn releases the link. Pushes the messages that are still to be sent, and returns
     /// whether the link must be reset so that the backend stops working.
@@ -67,7 +67,7 @@ pub trait Peer: fmt::Debug + Send + Sized + 'static {
 
     // === what it says ===
 
-    /// The next thing that the peer has for the turn.
+    /// The next message or event of the peer.
     fn poll(
         &mut self,
         turn: &TurnView<'_>,
@@ -80,7 +80,7 @@ pub trait Peer: fmt::Debug + Send + Sized + 'static {
     /// Whether the caller reads the link; while it does not, silence proves nothing about
     /// the backend.
     fn set_reading(&mut self, reading: bool, now: Millis);
-    /// When the backend last did something other than being alive.
+    /// When the backend last did something other than send heartbeats.
     fn last_progress(&self) -> Millis;
 
     // === another run: the defaults are those of a wire that cannot resume one ===
@@ -106,15 +106,15 @@ pub trait Peer: fmt::Debug + Send + Sized + 'static {
     fn can_rebuild(&self) -> bool {
         true
     }
-    /// Changes what can be changed about the request so that it may work, and gives which run is
-    /// worth trying then. Each change is made at most once.
+    /// Applies the remedy to the request, if it can. Returns which run is then worthwhile. Each
+    /// change is made at most once.
     fn adapt(&mut self, _remedy: Remedy, _error: &TurnError) -> Adapted {
         Adapted::Not
     }
     /// The next link sends the whole conversation, under this id if there is one.
     fn rebuild(&mut self, conversation_id: Option<String>, turn: &TurnView<'_>);
-    /// The next link asks for something beyond the request. `answered`: what the model said
-    /// to it and the client was shown.
+    /// The next link asks for something beyond the request. `answered`: the model's answer to it
+    /// that the client saw.
     fn ask_more(&mut self, text: &str, answered: Option<&str>, turn: &TurnView<'_>);
 
     // === legs ===
@@ -148,12 +148,12 @@ pub trait Peer: fmt::Debug + Send + Sized + 'static {
 
     // === what is kept ===
 
-    /// What the client saw of the leg, where it is not what the backend said.
+    /// What the client saw of the leg, if that differs from the backend's output.
     fn set_shown(&mut self, shown: Shown);
     /// The state from which this conversation can continue, if there is one that lacks
     /// nothing. This may add blobs, so ask for those afterwards.
     fn checkpoint(&mut self, turn: &TurnView<'_>) -> Option<Bytes>;
-    /// The blobs (ids and contents) that came since the last time this was asked.
+    /// The blobs (ids and contents) that came since the last call.
     fn take_new_blobs(&mut self) -> Vec<(Bytes, Bytes)> {
         Vec::new()
     }
@@ -161,14 +161,14 @@ pub trait Peer: fmt::Debug + Send + Sized + 'static {
     /// What the model reads, for counting tokens when the backend does not: texts, and the
     /// number of images. `None`: the request that is needed for it is gone.
     fn prompt_texts(&self, turn: &TurnView<'_>) -> Option<(Vec<String>, usize)>;
-    /// About how many bytes it holds.
+    /// The approximate number of bytes that it holds.
     fn memory(&self) -> usize {
         0
     }
-    /// What was not understood so far.
+    /// Unknown messages and fields so far.
     fn drift(&self) -> DriftReport;
 
-    /// What keeps a parked link alive, if anything has to.
+    /// What keeps a parked link alive, if that is needed.
     fn heartbeat() -> Option<Bytes> {
         None
     }
@@ -242,7 +242,7 @@ pub enum PeerEvent<C> {
     Started,
     Text(String),
     Reasoning(String),
-    /// The backend did something by itself, described in one line.
+    /// Something that the backend did by itself, in one line.
     Did(String),
     /// The answer as the backend stored it; it may not have been streamed.
     StoredText(String),
@@ -348,7 +348,7 @@ impl From<Usage> for RunTokens {
     }
 }
 
-/// When a turn loses patience, and with what.
+/// The timeouts of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TurnClocks {
     /// Our own heartbeat.

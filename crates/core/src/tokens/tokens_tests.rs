@@ -20,7 +20,7 @@ fn other_families_count_slightly_more() {
 
 #[cfg(feature = "tokens")]
 #[test]
-fn a_count_says_whether_it_is_exact() {
+fn count_is_marked_as_exact_or_estimated() {
     for (model, exact) in [
         ("gpt-5.5", true),
         ("gpt-4o", true),

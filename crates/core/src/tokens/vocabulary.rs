@@ -61,7 +61,7 @@ mod real {
     use super::{Count, Vocabulary, as_u64, floor_boundary};
     use crate::tokens::merges::{self, TokenTable};
 
-    /// Empty until it is loaded; `None` when it could not be.
+    /// Empty until it is loaded; `None` if it could not be loaded.
     type Slot = OnceLock<Option<CoreBPE>>;
 
     /// How `cl100k_base` splits text into words; tiktoken-rs exports only the other pattern.

@@ -197,7 +197,7 @@ impl<P: Peer> Turn<P> {
         self.peer.checkpoint(&view(self.state, &self.answer, &self.calls, self.request.as_deref()))
     }
 
-    /// The blobs (ids and contents) that came since the last time this was asked.
+    /// The blobs (ids and contents) that came since the last call.
     pub fn take_new_blobs(&mut self) -> Vec<(Bytes, Bytes)> {
         self.peer.take_new_blobs()
     }
@@ -225,7 +225,7 @@ impl<P: Peer> Turn<P> {
         size_of::<Self>() + request + self.peer.memory() + held
     }
 
-    /// What was not understood so far.
+    /// Unknown messages and fields so far.
     #[must_use]
     pub fn drift(&self) -> DriftReport {
         self.peer.drift()

@@ -52,7 +52,7 @@ pub(in crate::wire) fn input(arguments: &str) -> String {
     text
 }
 
-/// Reads the arguments of one call as they come.
+/// Reads the arguments of one call as they arrive.
 #[derive(Debug)]
 pub(in crate::wire) enum Freeform {
     /// Everything so far, while it may still become `{"input":"`.

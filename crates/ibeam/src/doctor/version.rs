@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn only_certainly_older_versions_are_older() {
+    fn only_certainly_older_versions_count_as_older() {
         for (one, other, want) in [
             ("1.18.9", "1.18.18", true),
             ("1.18.18", "1.18.18", false),

@@ -129,7 +129,7 @@ const TOOL: &str = r#"
 "#;
 
 #[tokio::test(start_paused = true)]
-async fn results_that_come_twice_get_one_answer() {
+async fn repeated_results_get_one_answer() {
     let lab = Lab::scenario(TOOL);
     let mut talk = Talk::new("look");
     let call = talk.ask(&lab).await.call();
@@ -151,7 +151,7 @@ async fn results_that_come_twice_get_one_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn results_that_come_at_the_same_time_get_one_answer() {
+async fn simultaneous_results_get_one_answer() {
     let lab = Lab::scenario(TOOL);
     let mut talk = Talk::new("look");
     let call = talk.ask(&lab).await.call();

@@ -25,7 +25,7 @@ async fn streamed_and_whole_answers_are_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn usage_comes_when_it_is_asked_for() {
+async fn usage_is_sent_on_request() {
     let lab = Lab::new();
     let mut body = chat("hi", true);
     body["stream_options"] = json!({ "include_usage": true });
@@ -128,7 +128,7 @@ async fn images_arrive_as_selected_images() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_is_called_and_its_result_comes_back() {
+async fn tool_is_called_and_its_result_returned() {
     let lab = Lab::new();
     let tools = json!([{
         "type": "function",

@@ -339,7 +339,7 @@ fn failed_model_list_is_one_error() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_stdout_that_cannot_be_written_is_an_error_and_a_closed_one_is_not() {
+fn unwritable_stdout_is_an_error_and_a_closed_one_is_not() {
     let home = Home::new();
     for line in ["models --sim", "config show", "sim --token", "serve --sim --port 0"] {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
@@ -358,7 +358,7 @@ fn a_stdout_that_cannot_be_written_is_an_error_and_a_closed_one_is_not() {
 }
 
 #[test]
-fn a_broken_file_is_named_by_its_line() {
+fn error_in_a_broken_file_has_its_line() {
     let home = Home::new();
     let path = home.0.path().join("bad.toml");
     std::fs::write(&path, "port = \n").unwrap();

@@ -288,7 +288,7 @@ async fn streamed_json_comes_without_its_fence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tools_are_called_whatever_the_format() {
+async fn tools_are_called_with_any_format() {
     for stream in [true, false] {
         let lab = Lab::scenario(
             r#"

@@ -217,7 +217,7 @@ fn untrusted_folder_needs_confirmation() {
 }
 
 #[test]
-fn text_and_json_hold_the_answer_alone() {
+fn text_and_json_output_contain_only_the_answer() {
     let fake = Fake::new();
     let output = fake.run("", &["-p", "hello", "there"], "");
     let answer = "I understand: hello there This is the simulator speaking.";
@@ -462,7 +462,7 @@ fn said(updates: &[Value], kind: &str) -> String {
 }
 
 #[test]
-fn acp_answers_remembers_and_loads() {
+fn acp_answers_keeps_and_loads_sessions() {
     let fake = Fake::new();
     let mut acp = Acp::start(&fake, "");
     let session = acp.session(&fake.workspace(), &json!([]));

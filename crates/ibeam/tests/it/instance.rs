@@ -332,7 +332,7 @@ fn gateway_started_by_serve_is_found() {
     assert!(user.files("json").is_empty());
 }
 
-/// A program could not call it by a URL alone.
+/// Another program could not call it with only its URL.
 #[test]
 fn unix_sockets_are_not_recorded() {
     let user = User::new();

@@ -165,7 +165,7 @@ fn named(stream: bool, end: impl FnOnce(&mut Pair)) {
 }
 
 #[test]
-fn a_named_session_is_continued_by_its_result_alone() {
+fn named_session_continues_with_only_a_result() {
     named(false, |_| {});
     named(true, |_| {});
 }

@@ -172,7 +172,7 @@ async fn system_message_next_to_a_result_keeps_the_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_that_come_together_are_answered_together() {
+async fn simultaneous_calls_are_answered_together() {
     let lab = Lab::scenario(TWO);
     let mut body = asked(true);
     let first = ask(&lab, &body).await;

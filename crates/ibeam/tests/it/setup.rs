@@ -181,7 +181,7 @@ fn list_shows_installed_clients() {
 
 /// Only what is so is said.
 #[test]
-fn undo_lists_what_stays() {
+fn undo_lists_remaining_changes() {
     let desk = Desk::new();
     let codex = desk.home.0.path().join(".codex/config.toml");
     put(&codex, "model = \"o3\"\n");

@@ -164,8 +164,8 @@ mod tests {
         }
     }
 
-    /// A map cannot grow. What does not fit is refused before a byte of it is written, and the caller
-    /// has to look at that.
+    /// A map cannot grow. What does not fit is refused before a byte of it is written; the caller
+    /// must check that.
     #[test]
     fn no_byte_is_lost_when_a_map_is_full() {
         let map = MmapMut::map_anon(4).unwrap();

@@ -33,7 +33,7 @@ const LEGACY_FILES: usize = 32;
 #[derive(Debug, Default)]
 pub struct Discovery {
     pub found: Option<FoundCredential>,
-    /// Earlier credentials in the order that were not used.
+    /// Credentials that come earlier in the order and were not used.
     pub refused: Vec<RefusedCredential>,
 }
 

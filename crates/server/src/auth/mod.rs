@@ -78,7 +78,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// What to call it.
+    /// Its name for people.
     #[must_use]
     pub fn name(self) -> Option<String> {
         self.email.or(self.sub)
@@ -107,7 +107,7 @@ pub enum CredentialSource {
 }
 
 impl CredentialSource {
-    /// What the user had to consent to, for files of other programs.
+    /// What needs the user's consent, for files of other programs.
     #[must_use]
     pub fn kind(&self) -> Option<ConsentKind> {
         match self {

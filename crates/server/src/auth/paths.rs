@@ -13,7 +13,7 @@ pub enum System {
 }
 
 impl System {
-    /// Other Unixes keep to what Linux does.
+    /// Other Unixes follow Linux.
     pub const HERE: Self = if cfg!(target_os = "macos") {
         Self::MacOs
     } else if cfg!(windows) {

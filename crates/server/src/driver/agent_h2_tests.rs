@@ -313,7 +313,7 @@ async fn megabyte_passes_a_64_kib_window_with_back_pressure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_send_leaves_whole_messages() {
+async fn dropped_send_leaves_complete_messages() {
     let peer = Peer::echo(100).window(64 * 1024);
     let (driver, _tasks) = driver(&peer.connector(), Transport::H2);
     let mut link = driver.open(spec()).await.unwrap();

@@ -31,7 +31,7 @@ const IDLE: Duration = Duration::from_secs(30);
 /// Kept connections per host: a turn over HTTP/1.1 needs two.
 const IDLE_PER_HOST: usize = 16;
 
-/// Bounds of one exchange.
+/// The limits of one exchange.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// From the first byte of the request to the last of the answer.

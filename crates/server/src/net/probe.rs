@@ -62,7 +62,7 @@ pub enum ProbeError {
     Io(#[from] io::Error),
     #[error("no answer within {} s", .0.as_secs())]
     Silent(Duration),
-    /// What answers there is not a gateway, or not the one with that key.
+    /// The program at that address is not a gateway, or not the one with that key.
     #[error("another program answers there")]
     Stranger,
     #[error("its answer cannot be read")]

@@ -1,4 +1,4 @@
-//! Peers for tests: an HTTP/2 server on a pipe, with every knob in reach.
+//! Peers for tests: an HTTP/2 server on a pipe, with all its settings accessible.
 
 use std::{
     pin::Pin,

@@ -44,7 +44,7 @@ fn least_recently_parked_turn_is_evicted_first() {
 }
 
 #[test]
-fn bytes_count_too_and_one_that_is_too_large_goes_at_once() {
+fn bytes_count_too_and_an_oversized_turn_is_evicted_at_once() {
     let (mut table, mut inboxes) = table(10, 100, 3);
     table.park(session(0), 60, "a", vec![]);
     table.park(session(1), 60, "b", vec![]);

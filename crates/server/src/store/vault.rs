@@ -29,7 +29,7 @@ const TIDY_EVERY: u64 = 60;
 /// Conversations that one save may have to delete: its caller is waiting.
 const DELETED_AT_ONCE: usize = 64;
 
-/// Empty pages that go back to the file system at once; the rest is used again.
+/// How many empty pages are returned to the file system at once; the rest is reused.
 pub(super) const PAGES_AT_ONCE: u32 = 1024;
 
 #[derive(Debug)]
@@ -183,8 +183,8 @@ impl StoreDatabase {
         }
     }
 
-    /// Another process may have found the file broken and put a new one in its place. What is
-    /// written to the old one would be lost.
+    /// Another process may have replaced the file because it was damaged. Writes to the old one
+    /// would be lost.
     fn follow(&mut self) {
         let Some(path) = &self.path else { return };
         let there = FileId::at(path);

@@ -166,7 +166,7 @@ choices! {
     /// Which calls the service refuses by itself.
     RefusedCalls {
         Off = "off",
-        /// Those that a script marks, and those of tools that are not declared.
+        /// Calls that a script marks, and calls of tools that are not declared.
         PerCall = "per-call",
         /// The first calls of each run, too.
         First = "first",

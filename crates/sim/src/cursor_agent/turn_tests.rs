@@ -44,7 +44,7 @@ fn text(events: &[FakeTurnEvent]) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn turn_says_what_the_simulator_says() {
+async fn turn_has_the_answer_of_the_simulator() {
     let events = events(&sim(""), ask("hello")).await;
     assert_eq!(text(&events), "I understand: hello This is the simulator speaking.");
     let Some(FakeTurnEvent::Ended(usage)) = events.last() else { panic!("{events:?}") };

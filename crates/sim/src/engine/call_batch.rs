@@ -45,7 +45,7 @@ struct PreparedExec {
 /// An exec that was started.
 #[derive(Debug)]
 pub(crate) enum RunningExec {
-    /// It runs at the client.
+    /// It is running at the client.
     Open { key: QuestionKey, call: Option<Box<RunningCall>> },
     /// The service refused it.
     Refused { args: Box<McpArgs>, text: String },

@@ -32,7 +32,7 @@ fn answers_in_blobs(peer: &Peer) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_can_be_in_blobs_only() {
+async fn answer_can_be_only_in_blobs() {
     let (heard, peer) = ask(Quirk::BlobOnly, "hello").await;
     assert_eq!((heard.text.as_str(), heard.ended), ("", Some(Ended::EndFrame)));
     assert_eq!(answers_in_blobs(&peer), 1);

@@ -151,7 +151,7 @@ async fn run(peer: &mut Peer, request: ibeam_proto::agent::AgentRunRequest, sse:
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_break_at_any_frame_loses_nothing() {
+async fn connection_lost_at_any_frame_loses_nothing() {
     let sim = Sim::default();
     let whole = coder(&sim).ask(TASK).await;
     let frames = sim.stats().server_frames;

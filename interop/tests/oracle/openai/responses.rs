@@ -89,7 +89,7 @@ async fn streamed_responses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_amid_a_stream() {
+async fn failure_during_a_stream() {
     let gate = Gate::new();
     let body = json!({ "model": "gpt-5.4", "input": "break off", "stream": true });
     let events = gate.post(PATH, &body).await.events();

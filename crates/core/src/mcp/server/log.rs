@@ -32,7 +32,7 @@ pub enum LogRead {
     End,
 }
 
-/// The name of an event.
+/// The id of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventId {
     pub index: u64,

@@ -36,7 +36,7 @@ fn a_tool_without_a_schema_takes_an_empty_object() {
     assert_eq!(shown(&bare), json!({ "name": "look", "inputSchema": { "type": "object" } }));
 }
 
-/// One such schema would make clients refuse all tools.
+/// One such schema makes clients refuse all tools.
 #[test]
 fn schemas_that_mcp_forbids_are_rewritten() {
     for (written, expected) in [

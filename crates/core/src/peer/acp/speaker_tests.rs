@@ -259,7 +259,7 @@ fn other_protocol_version_is_an_error() {
 }
 
 #[test]
-fn images_go_as_base64() {
+fn images_are_sent_as_base64() {
     let mut ask = asking("look");
     let data = vec![0xff, 0xd8, 0xff].into();
     let source = ImageSource::Inline { mime: "image/jpeg".to_owned(), data };

@@ -38,7 +38,7 @@ pub(super) struct Blobs {
     /// What the backend handed over; our own content does not count.
     accepted: usize,
     bytes: usize,
-    /// Ids that came since somebody last asked for what is new.
+    /// Ids of blobs that are new since they were last taken.
     fresh: Vec<Bytes>,
     limits: BlobLimits,
 }

@@ -1,4 +1,4 @@
-//! The forms in which a conversation is told to the backend when there is neither an open stream
+//! The forms in which a conversation is sent to the backend when there is neither an open stream
 //! nor a stored state for it, and what is known of each model.
 
 use std::{
@@ -13,7 +13,7 @@ pub enum HistoryForm {
     ResumeRoots,
     /// As prompt entries behind the backend's own system prompt; ours is an entry of the user.
     UserRoots,
-    /// As one text in front of the user's.
+    /// As one text before the user's message.
     Transcript,
     /// As prompt entries, with the system prompt as a rule: what the service took before autumn
     /// of 2026. `auto` never chooses it.

@@ -96,7 +96,7 @@ fn describe(tool: &DescribedTool<'_>) -> Value {
     })
 }
 
-/// The tools that the model asks for, with their whole schemas, or why there are none.
+/// The tools that the model requests, with their whole schemas, or why there are none.
 pub(super) fn catalogue(toolbox: &Toolbox, query: &CatalogueQuery) -> Result<String, String> {
     if !query.namespace.is_empty() && query.namespace != PROVIDER {
         let namespace = &query.namespace;

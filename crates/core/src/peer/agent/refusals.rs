@@ -23,8 +23,8 @@ use ibeam_proto::agent::{
 /// `status` of the force-background answers.
 const NOT_FOUND: i32 = 2;
 
-/// The refusal of a request, `None` if it has none. Every arm of the schema is named here, so
-/// that a new one does not pass unseen.
+/// The refusal of a request, `None` if it has none. Every arm of the schema is named here, so that
+/// a new one is not overlooked.
 pub(super) fn refuse(ask: &Ask, why: &str) -> Option<Reply> {
     match ask {
         Ask::ShellArgs(_)

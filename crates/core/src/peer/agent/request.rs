@@ -34,8 +34,8 @@ use crate::{
 /// So many folders are named to the model.
 const WORKSPACES: usize = 16;
 
-/// What the backend is told about the place it works for. The gateway knows
-/// little of it and invents nothing.
+/// What the backend learns about the environment. The gateway knows little of it and invents
+/// nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
     pub os_version: String,
@@ -135,13 +135,13 @@ pub(super) struct RunSpec {
     pub(super) action: RunAction,
     pub(super) form: FormChoice,
     pub(super) memory: Arc<ModelMemory>,
-    /// The client's history was told, in the form of `form`.
+    /// The client's history was sent, in the form of `form`.
     pub(super) told: bool,
     /// The prompt has the client's system prompt, so that the request context does not repeat it.
     pub(super) has_own_system: bool,
-    /// There are images in the history that was told.
+    /// There are images in the history that was sent.
     pub(super) has_images: bool,
-    /// Tools that the service wants to be allowed beside the usual ones.
+    /// Tools that the service wants to be allowed besides the usual ones.
     pub(super) more_tools: Vec<String>,
     /// The model is named in the newer of the two fields alone.
     pub(super) one_model_field: bool,
@@ -153,7 +153,7 @@ pub(super) struct RunSpec {
     earlier_runs: u64,
 }
 
-/// The conversation so far, as the first message tells it.
+/// The conversation so far, as the first message contains it.
 #[derive(Clone, Debug)]
 pub(super) enum RunState {
     /// Made from the client's history.

@@ -88,9 +88,9 @@ pub(super) fn transcript(items: &[Item]) -> String {
     format!("<conversation_so_far>\n{}\n</conversation_so_far>", lines.join("\n"))
 }
 
-/// Model providers refuse a call without a result, and a result without its call. A
-/// client may have dropped either: the first is answered with that, the second told as
-/// a text. What a model thought is left out: without its signature it is refused or ignored.
+/// Model providers refuse a call without a result, and a result without its call. A client may have
+/// dropped either: the first is answered with that, the second sent as a text. What a model thought
+/// is left out: without its signature it is refused or ignored.
 fn paired(items: &[Item]) -> Cow<'_, [Item]> {
     let calls: HashSet<&str> = items.iter().filter_map(called).collect();
     let results: HashSet<&str> = items.iter().filter_map(answered).collect();

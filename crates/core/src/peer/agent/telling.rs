@@ -1,4 +1,4 @@
-//! The conversation as the first message of a run tells it: in one of the forms, or from a state
+//! The conversation as the first message of a run contains it: in one of the forms, or from a state
 //! that was kept.
 
 use std::borrow::Cow;

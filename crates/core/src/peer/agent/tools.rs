@@ -214,7 +214,7 @@ impl Toolbox {
         })
     }
 
-    /// How the model is told to use them; `None` without tools.
+    /// The instructions for their use; `None` without tools.
     #[must_use]
     pub(super) fn instructions(&self) -> Option<McpInstructions> {
         if self.is_empty() {

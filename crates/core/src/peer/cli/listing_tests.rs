@@ -37,7 +37,7 @@ fn models_are_found_between_colours_headers_and_tips() {
 }
 
 #[test]
-fn bare_ids_are_read_if_there_is_nothing_better() {
+fn bare_ids_are_the_last_resort() {
     assert_eq!(ids("Available models:\n  * auto\n  • gpt-5\n\nDone\n"), ["auto", "gpt-5"]);
     assert_eq!(ids("gpt-5 - GPT-5\nsonnet-4\n"), ["gpt-5"]);
     for none in ["", "No models available for this account.", "Error: not logged in", "\x1b["] {

@@ -1,4 +1,4 @@
-//! Events as the CLI writes them, and what is heard of them.
+//! Events as the CLI writes them, and how they are read.
 
 use serde_json::{Value, json};
 

@@ -22,8 +22,7 @@ use crate::{
     },
 };
 
-/// Encodes one turn. Give it every event, in order; it appends the bytes to the
-/// caller's buffer.
+/// Encodes one turn. It takes every event in order, and appends the bytes to the caller's buffer.
 #[derive(Debug)]
 pub struct ChatEncoder {
     head: ChunkHead,

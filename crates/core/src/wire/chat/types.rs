@@ -319,7 +319,7 @@ pub struct ChatChoice {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AssistantMessage {
     pub role: &'static str,
-    /// Null when the answer is nothing but tool calls.
+    /// Null if the answer consists only of tool calls.
     pub content: Option<String>,
     /// Always null; the specification wants the field.
     pub refusal: Option<()>,

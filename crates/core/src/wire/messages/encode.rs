@@ -20,8 +20,7 @@ use crate::{
     wire::{Encode, cut_off, json::put_json},
 };
 
-/// Encodes one turn. Give it every event, in order; it appends the bytes to the caller's
-/// buffer.
+/// Encodes one turn. It takes every event in order, and appends the bytes to the caller's buffer.
 #[derive(Debug)]
 pub struct MessagesEncoder {
     id: String,

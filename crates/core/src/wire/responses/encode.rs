@@ -29,8 +29,7 @@ use crate::{
 /// Returns the time in Unix seconds.
 type UnixClock = Box<dyn Fn() -> u64 + Send>;
 
-/// Encodes one turn. Give it every event, in order; it appends the bytes to the caller's
-/// buffer.
+/// Encodes one turn. It takes every event in order, and appends the bytes to the caller's buffer.
 pub struct ResponsesEncoder {
     id: String,
     created: u64,

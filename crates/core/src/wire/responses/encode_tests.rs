@@ -176,7 +176,7 @@ fn failures_have_codes_that_clients_act_on() {
 
 // === rules of real clients ===
 
-/// Client rule 1: whatever happens, there is a terminal event.
+/// Client rule 1: there is always a terminal event.
 #[test]
 fn client_rule_1_every_stream_ends_with_its_terminal_event() {
     for events in [vec![], vec![TurnEvent::Started], vec![text("half")], vec![begin("a", "bash")]] {

@@ -14,7 +14,7 @@ use crate::{
     wire::{freeform::Freeform, json::put_json},
 };
 
-/// A part of a message and one of a summary, up to their text.
+/// The parts of a message and of a summary, up to their text.
 const TEXT_PART: &str = r#"{"type":"output_text","annotations":[],"logprobs":[],"text":""#;
 const SUMMARY_PART: &str = r#"{"type":"summary_text","text":""#;
 

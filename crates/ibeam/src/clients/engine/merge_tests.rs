@@ -107,7 +107,7 @@ fn own_file_is_removed_unless_it_was_extended() {
 }
 
 #[test]
-fn overlapping_changes_are_left() {
+fn overlapping_changes_are_left_alone() {
     let ours = entry("x.yaml", Some("a: 1\n"), "a: 1\nb: 2\n");
     assert_eq!(undone(&ours, Some("a: 1\nb: 3\n")), None);
     // Malformed since: no text is right.

@@ -125,7 +125,7 @@ impl PreparedSetup {
     }
 }
 
-/// What an undo did.
+/// The result of an undo.
 #[derive(Debug, Default)]
 pub(crate) struct Undone {
     pub(crate) edits: Vec<Edit>,
@@ -421,7 +421,7 @@ fn stage_all(edits: &[Edit], record: &SetupRecord) -> Result<Vec<StagedEdit>, Se
     edits.iter().filter(|edit| edit.changes()).map(stage).collect()
 }
 
-/// The text of a file that is to be changed.
+/// The text of a file before a change.
 fn text(path: &Path) -> Result<Option<String>, SetupError> {
     let content = machine::read(path).map_err(SetupError::io("read", path))?;
     Ok(content.map(|content| content.text(path)).transpose()?)

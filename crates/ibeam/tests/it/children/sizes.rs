@@ -14,12 +14,12 @@ use crate::{client::ask, lab::chat};
 const MB: usize = 1_000_000;
 
 #[test]
-fn a_prompt_of_five_megabytes_goes_through_stream_json() {
+fn five_megabyte_prompt_passes_stream_json() {
     long_prompt("cli");
 }
 
 #[test]
-fn a_prompt_of_five_megabytes_goes_through_acp() {
+fn five_megabyte_prompt_passes_acp() {
     long_prompt("acp");
 }
 
@@ -68,18 +68,18 @@ fn a_result_of_twenty_megabytes_is_cut_with_a_note() {
 const PIECE: usize = 60_000;
 
 #[test]
-fn an_answer_of_42_megabytes_needs_little_memory_over_stream_json() {
+fn answer_of_42_megabytes_needs_little_memory_over_stream_json() {
     slowly("cli", 700, 150);
 }
 
 #[test]
-fn an_answer_of_42_megabytes_needs_little_memory_over_acp() {
+fn answer_of_42_megabytes_needs_little_memory_over_acp() {
     slowly("acp", 700, 150);
 }
 
 #[test]
 #[ignore = "takes a minute; `cargo xtask test --only children-500` runs it"]
-fn an_answer_of_210_megabytes_needs_less_than_200() {
+fn answer_of_210_megabytes_needs_less_than_200() {
     for backend in BACKENDS {
         slowly(backend, 3_500, 200);
     }

@@ -1,5 +1,5 @@
-//! `ibeam doctor` with the real program: each fault is put in place, and the first red line
-//! must name it.
+//! `ibeam doctor` with the real program: each fault is caused, and the first failed check must name
+//! it.
 
 mod bundle;
 mod docs;

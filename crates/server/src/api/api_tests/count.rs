@@ -11,7 +11,7 @@ async fn counted(path: &str, body: &str) -> (u16, Option<String>, String) {
 }
 
 #[tokio::test]
-async fn count_header_says_whether_it_is_exact() {
+async fn count_header_marks_exact_counts() {
     for (model, word) in [("gpt-5.5", "exact"), ("sonnet", "estimate")] {
         let messages =
             format!(r#"{{"model":"{model}","messages":[{{"role":"user","content":"1234567"}}]}}"#);

@@ -83,7 +83,7 @@ async fn cut_off_turn_is_an_error_in_the_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn headers_wait_for_the_first_event_up_to_the_grace() {
+async fn headers_wait_for_the_first_event_within_the_grace_period() {
     // A slow failure within the grace still has its status.
     let steps = vec![Step::Wait(Duration::from_secs(9)), failed(ErrorCode::Timeout, "slow")];
     is(&call(Fake { steps, ..Fake::default() }, post(chat_body(true))).await, 504);

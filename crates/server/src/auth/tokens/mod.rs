@@ -141,7 +141,7 @@ struct HeldToken {
     life: Lifetime,
     /// When it was handed out to us, if it was.
     granted: Option<Instant>,
-    /// Upstream did not take it.
+    /// Upstream refused it.
     refused: bool,
 }
 
@@ -284,8 +284,7 @@ impl AccessTokens {
         landed(flight).await
     }
 
-    /// Another token in place of one that upstream did not take. If there is a newer one
-    /// by now, it is that.
+    /// Another token in place of one that upstream refused: the newer one, if there already is one.
     ///
     /// # Errors
     /// As [`Self::current`]; and a fixed token cannot be renewed at all.

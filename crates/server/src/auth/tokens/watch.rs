@@ -55,7 +55,7 @@ impl AccessTokens {
         }
     }
 
-    /// The reading that a change makes necessary, or whatever else is under way.
+    /// The read that a change makes necessary, or another renewal that is running.
     fn rereading(&self) -> Option<TokenFlight> {
         if self.inner.watched.is_empty() {
             return None;

@@ -35,8 +35,8 @@ const SECRETS: [&str; 3] = ["access", "refresh", "apiKey"];
 /// A user has to find and answer a dialog.
 const WAIT: Duration = Duration::from_secs(60);
 
-/// Why the keychain did not do what it was asked. Nothing has changed in it, as far as is
-/// known. No text has a secret in it.
+/// Why a keychain call failed. As far as is known, nothing has changed in it. No message contains a
+/// secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeychainError {
     #[error(

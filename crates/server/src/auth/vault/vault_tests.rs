@@ -277,7 +277,7 @@ async fn failed_keychain_renewal_keeps_the_older_secrets() {
 
 #[tokio::test]
 async fn failed_file_write_keeps_the_old_secrets() {
-    /// Puts a folder in the file's place at the last moment, which no file can replace.
+    /// Puts a folder in the file's place at the last moment; a file cannot replace it.
     #[derive(Debug)]
     struct Sabotage(PathBuf, Memory);
 

@@ -9,7 +9,7 @@ fn program(path: &Path, says: &str) {
 }
 
 #[test]
-fn the_likeliest_places_are_first() {
+fn likeliest_places_come_first() {
     let found = candidates(OsStr::new("/a:relative:/b:/a"), Some(Path::new("/home/me")));
     let found: Vec<_> = found.iter().map(|path| path.to_str().unwrap()).collect();
     let want = [
@@ -26,7 +26,7 @@ fn the_likeliest_places_are_first() {
 }
 
 #[tokio::test]
-async fn another_program_of_that_name_is_passed_over() {
+async fn other_program_of_that_name_is_skipped() {
     let base = tempfile::tempdir().unwrap();
     let (other, real) = (base.path().join("a/agent"), base.path().join("b/agent"));
     program(&other, "agent 1.2.3");

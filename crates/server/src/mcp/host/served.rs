@@ -32,7 +32,7 @@ pub(super) const BODY_BYTES: usize = 32 * 1024 * 1024;
 /// How long a body may take.
 pub(super) const BODY_TIME: Duration = Duration::from_secs(30);
 
-/// Sessions at once in a room. A client needs one.
+/// How many sessions a room can have. A client needs one.
 pub(super) const SESSIONS: usize = 64;
 
 /// How long waiting callers have to read the last messages of a room.
@@ -50,7 +50,7 @@ pub(super) struct ServedRoom {
     sessions: Mutex<HashMap<String, Arc<HostSession>>>,
     /// Requests in progress.
     visits: TaskTracker,
-    /// Ends the streams that have no end of their own.
+    /// Ends the streams that do not end by themselves.
     cut: CancellationToken,
 }
 

@@ -5,7 +5,7 @@ use crate::keys::Caller;
 /// The sender of a request, and what its headers say about the turn that it asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestContext {
-    /// The client's `x-request-id` when it is a valid one, else ours.
+    /// The client's `x-request-id` if it is valid, otherwise ours.
     pub request_id: String,
     /// Whose key came with it.
     pub caller: Caller,

@@ -72,7 +72,7 @@ impl Clause<'_> {
     }
 }
 
-/// Words that follow "file" and are not its name.
+/// Words after "file" that are not its name.
 const NOT_NAMES: &[&str] = &[
     "and", "again", "as", "by", "contains", "first", "has", "is", "it", "now", "so", "that",
     "there", "where", "which",

@@ -314,7 +314,7 @@ async fn large_arguments_may_be_missing_when_a_call_has_completed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn permission_may_be_asked_before_a_call() {
+async fn permission_can_be_requested_before_a_call() {
     for (approves, calls) in [(true, 2), (false, 1)] {
         let mut peer = with_bash(&autumn(&[("tools.approval_only", "on")]));
         peer.approves = approves;

@@ -1,5 +1,5 @@
-//! The keywords that look at a value alone, without another schema: whether it is as they
-//! demand, and the words for it when it is not.
+//! The keywords that concern a value alone, without another schema: whether it satisfies them, and
+//! the message if it does not.
 
 use serde_json::{Map, Number, Value};
 

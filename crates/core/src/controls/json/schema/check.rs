@@ -11,7 +11,7 @@ use super::{
     values::{OutOfSteps, Steps, text_steps},
 };
 
-/// How many nodes may be applied in a row, over all levels of a value: they are on the stack.
+/// How many nodes may be applied recursively, over all levels of a value: they are on the stack.
 const LEVELS: usize = 1_000;
 
 /// A value that takes more steps than this is not checked to its end. Each takes well below

@@ -131,7 +131,7 @@ enum Keyword {
         otherwise: Option<NodeId>,
     },
     Ref(NodeId),
-    /// A reference to whichever node has the anchor in the outermost resource that led here.
+    /// A reference to the node that has the anchor in the outermost resource on the way here.
     DynamicRef {
         anchor: usize,
         fallback: NodeId,

@@ -32,7 +32,7 @@ pub(super) struct Resources<'a> {
     pub(super) dynamic: Vec<HashMap<ResourceId, &'a Value>>,
 }
 
-/// What a keyword has below it.
+/// What a keyword contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holds {
     Schema,

@@ -26,7 +26,7 @@ pub(super) struct Form {
     pattern: String,
     path: String,
     mode: Mode,
-    /// The tool was told the mode; otherwise it gives lines, whatever was asked.
+    /// The tool knows the mode; otherwise it returns lines in any case.
     told: bool,
     context: bool,
     head: Option<i32>,
@@ -116,7 +116,7 @@ pub(super) fn call(args: &GrepArgs, kit: &Equipment) -> Option<ClientCall> {
     Some(order.with(super::Form::Grep(form), through))
 }
 
-/// A search for content: the call, whether the mode was told, who makes it.
+/// A search for content: the call, whether the tool knows the mode, and which tool it is.
 pub(super) fn search(query: &Query<'_>, kit: &Equipment) -> Option<(Order, bool, Through)> {
     let mode = Mode::of(query.mode);
     let by_tool = kit.pick(Capability::Grep, |tool| {

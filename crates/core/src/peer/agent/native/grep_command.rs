@@ -6,14 +6,14 @@ use super::{
     quote,
 };
 
-/// Directories that no search means, unless it is told to look into them.
+/// Directories that a search skips unless it names them.
 const SKIPPED: [&str; 2] = [".git", "node_modules"];
 
 pub(super) fn command(query: &Query<'_>, mode: Mode) -> String {
     // A pipe hides the exit code, which is 0 then.
     let head = query.head.map(|limit| format!(" | head -n {limit}")).unwrap_or_default();
     let modern = modern(query, mode);
-    // `exit` would end a shell that the client goes on using.
+    // `exit` would end a shell that the client continues to use.
     let plain = match plain(query, mode) {
         Ok(line) => format!("{line}{head}"),
         Err(why) => format!("echo {} >&2; (exit 2)", quote::word(&format!("grep: {why}"))),
@@ -143,7 +143,7 @@ fn needs_perl(pattern: &str) -> bool {
 /// `*.{a,b}` as `*.a` and `*.b`: only shells and `rg` know braces. A pattern with
 /// groups inside groups stays as it is.
 pub(super) fn braces(glob: &str) -> Vec<String> {
-    /// More choices than anybody writes.
+    /// More choices than a real pattern has.
     const MOST: usize = 256;
     let mut done = Vec::new();
     let mut open = vec![glob.to_owned()];

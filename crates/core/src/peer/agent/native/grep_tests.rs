@@ -47,7 +47,7 @@ fn lines_are_found_in_every_form() {
 }
 
 #[test]
-fn names_and_counts_come_from_whatever_the_tool_shows() {
+fn names_and_counts_are_read_from_the_tools_output() {
     let shown = "Found 3 matches\n/w/a:\n  Line 1: x\n  Line 2: x\n/w/b:\n  Line 1: x";
     for (text, told) in [("Found 2 files\n/w/a\n/w/b", true), ("/w/a\n/w/b", false), (shown, false)]
     {

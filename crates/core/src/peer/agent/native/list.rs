@@ -200,7 +200,7 @@ impl Folder {
     fn into_node(self, path: String) -> LsDirectoryTreeNode {
         let base = path.trim_end_matches('/').to_owned();
         LsDirectoryTreeNode {
-            // Nobody looked into a directory of which only the name was printed.
+            // A directory of which only the name was printed was not searched.
             children_were_processed: !self.files.is_empty() || !self.folders.is_empty(),
             children_files: self
                 .files

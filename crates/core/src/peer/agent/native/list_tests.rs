@@ -51,7 +51,7 @@ fn listings_of_every_kind_become_trees() {
 }
 
 #[test]
-fn files_are_counted_by_their_endings() {
+fn files_are_counted_by_extension() {
     let root = tree("/w", "a.rs\nsrc/b.rs\nsrc/c.md\n.hidden\nempty/\n");
     assert_eq!(root.num_files, 4);
     let counts = &root.full_subtree_extension_counts;

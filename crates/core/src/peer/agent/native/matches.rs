@@ -24,9 +24,9 @@ pub(super) fn any(text: &str) -> bool {
     text.lines().any(|line| numbered(line, ':').is_some())
 }
 
-/// Reads an answer. `told` says whether the tool knew which mode was wanted;
-/// `context` whether lines around matches were asked for; `asked` is the path that
-/// was searched, for answers that name no file.
+/// Reads an answer. `told`: whether the tool knew which mode was wanted; `context` whether lines
+/// around matches were asked for; `asked` is the path that was searched, for answers that name no
+/// file.
 pub(super) fn read(text: &str, mode: Mode, told: bool, context: bool, asked: &str) -> Found {
     let mut truncated = false;
     let lines: Vec<&str> = text

@@ -114,7 +114,7 @@ pub(super) struct Back {
     through: Through,
 }
 
-/// The typed result that is due, with what it must repeat of the request.
+/// The typed result for a request, with the fields that it must repeat.
 #[derive(Clone, Debug)]
 enum Form {
     Mcp,
@@ -134,8 +134,8 @@ impl Back {
         Self { form: Form::Mcp, through: Through::Tool }
     }
 
-    /// What is due as soon as the call is handed out: only a streamed shell tells that
-    /// it has begun.
+    /// What is due as soon as the call is handed out: only a streamed shell reports that it has
+    /// begun.
     #[must_use]
     pub(super) fn opening(&self) -> Vec<Reply> {
         match &self.form {

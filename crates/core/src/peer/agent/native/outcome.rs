@@ -54,7 +54,7 @@ impl Outcome {
             let output = shell::parse(&text, result.is_error);
             let complains = complains(&output.stdout) && names(&output.stdout, path);
             return match output.code {
-                // Beside the output, the client tells that it is not all of it.
+                // Next to the output, the client reports that it is incomplete.
                 0 if read_text::opening_says_cut(&output.stderr) => Self::Done(output.whole()),
                 0 if !output.timed_out && !complains => Self::Done(output.stdout),
                 _ => Self::Failed(output.whole()),
@@ -100,8 +100,8 @@ pub(super) fn may_be_error(text: &str) -> bool {
     text.len() <= SHORT_NOTICE && !text.contains('\n') && begins(text, ERRORS)
 }
 
-/// Whether all that was printed is a complaint of one of our own commands. Some
-/// clients give no exit code, and without one only this tells a failure.
+/// Whether all that was printed is a complaint of one of our own commands. Some clients give no
+/// exit code, and without one only this shows a failure.
 fn complains(stdout: &str) -> bool {
     const PROGRAMS: [&str; 12] =
         ["cat", "sed", "ls", "find", "grep", "rg", "rm", "mkdir", "printf", "bash", "sh", "zsh"];

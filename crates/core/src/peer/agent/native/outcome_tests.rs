@@ -5,7 +5,7 @@ fn result(text: &str, is_error: bool) -> ToolResult {
 }
 
 #[test]
-fn refusals_are_heard_with_and_without_a_mark() {
+fn refusals_are_recognised_with_and_without_a_mark() {
     for text in [
         "The user rejected permission to use this specific tool call.",
         "Error: The user rejected permission to use this specific tool call with the following \

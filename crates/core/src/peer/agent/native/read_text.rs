@@ -11,7 +11,7 @@ use super::outcome;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Text {
     pub(super) content: String,
-    /// As far as the answer tells.
+    /// As far as the answer shows it.
     pub(super) total_lines: usize,
     /// Not all of the file, or perhaps not the file as it is: it must not be written
     /// back.
@@ -28,9 +28,9 @@ pub(super) fn printed(text: &str, first: usize) -> Text {
     text_of(notes.body.to_owned(), first, notes.total, cut)
 }
 
-/// What a reading tool shows, without its tags, notes and line numbers. `first` is the
-/// number that the first line must have: otherwise digits are the file's own. `numbers`
-/// tells that the tool is known to number lines.
+/// What a reading tool shows, without its tags, notes and line numbers. `first` is the number that
+/// the first line must have: otherwise digits are the file's own. `numbers` means that the tool is
+/// known to number lines.
 pub(super) fn shown(text: &str, first: usize, numbers: bool) -> Text {
     if let Some(pieces) = elided(text) {
         return text_of(pieces, first, None, true);
@@ -298,7 +298,7 @@ fn split_note(body: &str) -> (&str, &str) {
 enum Numbering {
     /// All: it is known that lines are numbered.
     Any,
-    /// Only what files do not have themselves: `12→text`, and `    12\ttext`.
+    /// Only forms that files themselves do not have: `12→text`, and `    12\ttext`.
     Certain,
 }
 
@@ -326,7 +326,7 @@ fn numbered(body: &str, first: usize, numbering: Numbering) -> Option<String> {
         })
         .collect();
     let mut content = stripped?.join("\n");
-    // Numbered lines do not tell whether the last one ends with a newline. Text files do.
+    // Numbered lines do not show whether the last one ends with a newline. Text files do.
     if !content.is_empty() && !content.ends_with('\n') {
         content.push('\n');
     }

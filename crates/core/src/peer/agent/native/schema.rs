@@ -130,8 +130,8 @@ impl Fitted {
         self.says(Slot::FirstLine, &["0-based", "0-indexed", "zero-based", "zero-indexed"])
     }
 
-    /// The unit of its time limit; `None` when nothing tells, and a guess could be
-    /// wrong a thousandfold.
+    /// The unit of its time limit; `None` if it is unknown, because a guess could be wrong a
+    /// thousandfold.
     pub(super) fn time_unit(&self) -> Option<Unit> {
         let limit = self.parameter(Slot::Timeout)?;
         let (name, text) = (limit.name.to_lowercase(), &limit.description);
@@ -158,8 +158,8 @@ impl Fitted {
         Some((key(Slot::Old)?, key(Slot::New)?))
     }
 
-    /// The arguments of a call with these values; `None` when the tool has no place
-    /// for a needed one, or asks for something that nobody gave.
+    /// The arguments of a call with these values; `None` when the tool has no place for a needed
+    /// one, or requires something that is not there.
     pub(super) fn fill(&self, given: &[Given]) -> Option<Value> {
         let mut arguments = Map::new();
         for Given { slot, value, needed } in given {
@@ -305,7 +305,7 @@ fn numbers_lines(description: &str) -> bool {
 
 fn slot_of(name: &str, entry: &Entry) -> Option<Slot> {
     entry.slots.iter().find_map(|(slot, names)| {
-        // Flags are told apart by their case: `-a` is not `-A`.
+        // The case of flags matters: `-a` is not `-A`.
         let same = |known: &&str| match name.starts_with('-') {
             true => *known == name,
             false => !known.starts_with('-') && same(known, name),

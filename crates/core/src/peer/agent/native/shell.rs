@@ -41,7 +41,7 @@ const BY_TIMEOUT: i32 = 2;
 const PATIENCE_MS: u32 = 120_000;
 
 pub(super) fn call(args: &ShellArgs, arm: Arm, kit: &Equipment) -> Option<ClientCall> {
-    // A background process would need an id that nobody has.
+    // A background process would need an id that does not exist.
     if args.is_background {
         return None;
     }

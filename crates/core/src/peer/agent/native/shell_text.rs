@@ -1,9 +1,9 @@
-//! What clients print around the output of a command: headers, tags, JSON. Each
-//! family has its own way to tell the exit code, and some tell none.
+//! What clients print around the output of a command: headers, tags, JSON. Each family has its own
+//! way to report the exit code, and some report none.
 
 use serde_json::Value;
 
-/// A command's output as far as the client tells it apart.
+/// A command's output as far as the client separates it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Output {
     pub(super) stdout: String,

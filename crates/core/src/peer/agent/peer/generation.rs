@@ -30,8 +30,8 @@ impl Generation {
         }
     }
 
-    /// A call was made, or is over without that. `listed`: it is one of those whose number the
-    /// backend says. Gives whether this is news; a call without an id always is.
+    /// A call was made, or has ended without being made. `listed`: it is one of those whose number
+    /// the backend announces. Returns whether this is new; a call without an id always is.
     pub(super) fn settle(&mut self, id: &str, listed: bool) -> bool {
         self.named.remove(id);
         if self.known.len() >= BEGUN_CAP {

@@ -87,7 +87,7 @@ pub struct AgentPeer {
     drift: Drift,
     checkpoint: Option<Checkpoint>,
     since: Since,
-    /// The state before the present leg, where the client may be shown less than is said.
+    /// The state before the present leg, if the client may see less than the backend sends.
     anchor: Option<Box<Anchor>>,
     shown: Shown,
     half_read: HalfRead,
@@ -181,7 +181,7 @@ impl Peer for AgentPeer {
             LinkRelease::Finished | LinkRelease::Working if over => return false,
             LinkRelease::Finished | LinkRelease::Working => {}
         }
-        // What the backend asked for before it is told to stop was answered.
+        // Requests of the backend from before the stop were answered.
         out.extend(rest.into_iter().filter_map(|output| match output {
             PeerOutput::Send(message) => Some(message),
             PeerOutput::Event(_) => None,

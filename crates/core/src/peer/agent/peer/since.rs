@@ -13,7 +13,7 @@ use crate::{
 
 #[derive(Debug, Default)]
 pub(super) struct Since {
-    /// The request tells nothing of what came before.
+    /// The request has no history.
     bare: bool,
     /// The next request may not contain it: this one does not, or it names its
     /// conversation.
@@ -66,7 +66,7 @@ impl Since {
         self.words = 0;
     }
 
-    /// About how many bytes it holds.
+    /// The approximate number of bytes that it holds.
     pub(super) fn memory(&self) -> usize {
         self.items.iter().map(item_bytes).sum()
     }

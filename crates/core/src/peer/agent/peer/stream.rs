@@ -5,7 +5,7 @@ use std::{collections::HashSet, time::Duration};
 use super::generation::Generation;
 use crate::{codec::connect::Decoder, model::Millis};
 
-/// How many calls under way are told apart. What counts is whether there are any.
+/// How many running calls are tracked one by one. What matters is whether there are any.
 pub(super) const BEGUN_CAP: usize = 1024;
 
 /// What the next stream is for.

@@ -26,7 +26,7 @@ impl Family {
         tools.iter().map(|(name, schema)| tool(name, schema)).collect()
     }
 
-    /// Whether its dialect marks errors. The others give only a text.
+    /// Whether its dialect marks errors. Others return only a text.
     pub(super) fn marks_errors(self) -> bool {
         matches!(self, Self::Claude | Self::Generic)
     }

@@ -225,7 +225,7 @@ fn client_with_the_tool_gets_the_call_and_its_result_is_returned() {
         let says = |text: &str, failed: bool| {
             let marked = failed && family.marks_errors();
             let result = answer(&family.says(kind, text, failed), marked);
-            // What the client remarks beside the output comes as its own event.
+            // Remarks of the client next to the output come as an event of their own.
             variants(&stream(&call.back, &result)).replace(" + Stderr", "")
         };
         assert_eq!(says(done, false), row.success, "{label}: success");

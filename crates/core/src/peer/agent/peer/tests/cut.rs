@@ -38,7 +38,7 @@ fn cut_cancels_the_run_and_ends_the_output() {
     assert!(matches!(bench.commands.last(), Some(Command::Close { cancel: true })));
     bench.text(" four");
     assert!(bench.turn.is_cut() && bench.events.len() == seen, "nobody listens");
-    // A client that told nothing of the past relies on us to know what it saw.
+    // A client without a history relies on us to know what it saw.
     stored(&mut bench);
     assert!(bench.turn.checkpoint().is_some());
     let state = stored(&mut bench);

@@ -203,7 +203,7 @@ fn silence_and_length_have_clocks_of_their_own() {
 }
 
 #[test]
-fn silence_while_we_do_not_read_is_our_own() {
+fn silence_while_we_do_not_read_does_not_count() {
     let mut bench = Bench::open(&[]);
     bench.text("x");
     bench.turn.set_reading(false, bench.now);

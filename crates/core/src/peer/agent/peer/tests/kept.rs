@@ -1,8 +1,8 @@
-//! What is kept of a conversation, and what is told of it when a stream is lost.
+//! What is kept of a conversation, and what is sent of it when a stream is lost.
 
 use super::*;
 
-/// All that a run which goes on from here would tell the model.
+/// Everything that a run which continues from here would give the model.
 fn kept(bench: &mut Bench) -> String {
     let state = bench.turn.checkpoint().expect("no state");
     let state = ConversationStateStructure::decode(state).unwrap();

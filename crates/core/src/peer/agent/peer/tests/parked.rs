@@ -40,7 +40,7 @@ fn counted(bench: &mut Bench, tokens: i32, used_tokens: u32) {
     })));
 }
 
-/// The usage of the leg that just ended, noted as its client was told.
+/// The usage of the leg that just ended, noted as its client got it.
 fn usage(bench: &mut Bench) -> Usage {
     let told = bench.events.iter().find_map(|event| match event {
         TurnEvent::Usage(usage) => Some(*usage),
@@ -133,7 +133,7 @@ fn sleeping_turn_sends_no_heartbeat_until_it_resumes() {
     assert_eq!(bench.beats(), 2);
 }
 
-/// The page that promises what follows.
+/// The page that documents the following cases.
 const PAGE: &str = include_str!("../../../../../../../docs/sessions.md");
 
 /// A row of the page's table, the new items of the request, and what the two calls are

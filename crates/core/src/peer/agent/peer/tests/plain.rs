@@ -1,4 +1,4 @@
-//! A plain turn: text, blobs, queries, and what nobody understands.
+//! A plain turn: text, blobs, queries, and unknown messages.
 
 use super::*;
 
