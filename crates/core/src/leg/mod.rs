@@ -190,6 +190,12 @@ impl<P: Peer> Leg<P> {
                 // Recorded only now: a reader that attaches gets what the others were given.
                 if let (LegOutput::Event(event), Some(present)) = (&output, &mut self.present) {
                     present.record.push(event);
+                    if self.bridged.is_some()
+                        || present.controls.is_some()
+                        || matches!(event, TurnEvent::Usage(_))
+                    {
+                        self.turn.record_client(event);
+                    }
                 }
                 return Some(output);
             }

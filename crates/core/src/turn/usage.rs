@@ -1,6 +1,6 @@
 //! What is left to count when the backend does not say how many tokens a leg took.
 
-use super::{Turn, TurnState, view};
+use super::{TapeEntry, Turn, TurnState, view};
 use crate::{answer::Produced, model::Usage, peer::Peer, tokens::Sample};
 
 /// What was counted of the turn's prompt.
@@ -29,6 +29,9 @@ impl<P: Peer> Turn<P> {
     /// Notes the tokens that the client was told for the leg that ends, so that the next one
     /// counts only what is new.
     pub fn note_usage(&mut self, usage: &Usage) {
+        if let Some(tape) = &mut self.tape {
+            tape.note(TapeEntry::UsageNoted(*usage));
+        }
         self.counted = Counted { before: Some(usage.total()), new_texts: Vec::new() };
         self.answer.note_output(usage.output, usage.reasoning);
         // A parked turn keeps only what the next leg needs.

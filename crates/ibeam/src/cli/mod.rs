@@ -17,6 +17,7 @@ mod man;
 mod mcp;
 mod models;
 mod options;
+mod replay;
 mod run;
 mod screen;
 mod serve;
@@ -144,6 +145,8 @@ enum IbeamCommand {
     Audit(audit::Audit),
     /// Find out what is wrong and how to fix it
     Doctor(doctor::Doctor),
+    /// Show step by step what happened in a recorded turn
+    Replay(replay::ReplayCommand),
     /// Show the settings
     Config(config::ConfigCommand),
     /// Run the gateway as a system service
@@ -252,6 +255,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         IbeamCommand::Mcp(mcp) => mcp.run(&global),
         IbeamCommand::Audit(audit) => audit.run(&global),
         IbeamCommand::Doctor(doctor) => doctor.run(&global),
+        IbeamCommand::Replay(replay) => replay.run(),
         IbeamCommand::Config(config) => config.run(&global).map(|()| ExitCode::SUCCESS),
         IbeamCommand::Service(service) => service.run(&global),
         IbeamCommand::Completions(completions) => completions.run().map(|()| ExitCode::SUCCESS),

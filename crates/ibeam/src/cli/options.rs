@@ -130,6 +130,13 @@ pub(super) struct Listening {
     /// Allow models to use Cursor's own page fetch
     #[arg(long)]
     pub(super) allow_web_fetch: bool,
+    /// Record each turn in this folder, for `ibeam replay` and bug reports; texts become
+    /// placeholders
+    #[arg(long, value_name = "DIR")]
+    pub(super) record: Option<String>,
+    /// Record texts, too: prompts, answers, files. Such a recording is as private as they are
+    #[arg(long)]
+    pub(super) record_texts: bool,
 }
 
 impl Global {
@@ -288,6 +295,8 @@ impl Listening {
         args.text("--idle-exit", self.idle_exit.as_deref());
         args.switch("--allow-web-search", self.allow_web_search);
         args.switch("--allow-web-fetch", self.allow_web_fetch);
+        args.path("--record", self.record.as_deref().map(Path::new));
+        args.switch("--record-texts", self.record_texts);
         args.0
     }
 
@@ -311,6 +320,8 @@ impl Listening {
         let on = |flag: bool| flag.then_some("true");
         set(&mut raw, SettingKey::AllowWebSearch, "--allow-web-search", on(self.allow_web_search));
         set(&mut raw, SettingKey::AllowWebFetch, "--allow-web-fetch", on(self.allow_web_fetch));
+        set(&mut raw, SettingKey::RecordDir, "--record", self.record.as_deref());
+        set(&mut raw, SettingKey::RecordTexts, "--record-texts", on(self.record_texts));
         raw
     }
 }

@@ -3,6 +3,7 @@
 
 mod backend;
 mod listen;
+mod record;
 
 use std::{
     path::{Path, PathBuf},
@@ -127,6 +128,7 @@ impl Resolver<'_> {
                 history: self.history(),
             },
             log: self.log(),
+            record: self.record(),
             models: ModelsConfig {
                 cache_ttl: self.duration(SettingKey::ModelsCacheTtl),
                 unknown: if self.switch(SettingKey::ModelsPassthrough) {

@@ -9,12 +9,14 @@ mod meta;
 mod native;
 mod peer;
 mod query;
+mod recorded;
 mod refusals;
 mod request;
 mod roots;
 mod state;
 mod telling;
 mod tools;
+pub(crate) mod vocabulary;
 
 pub use blobs::BlobLimits;
 pub use forms::{HistoryForm, HistorySetting, ModelFacts, ModelMemory};

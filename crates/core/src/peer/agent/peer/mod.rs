@@ -22,6 +22,7 @@ use self::{
 };
 use super::{
     exec::Back,
+    recorded,
     request::{Plan, RunSpec},
 };
 use crate::{
@@ -29,8 +30,8 @@ use crate::{
     error::{ErrorCode, TurnError},
     model::{FinishReason, Item, Millis, Part, ToolCall, ToolResult, TurnRequest},
     peer::{
-        Drift, DriftReport, LinkError, LinkRelease, Peer, PeerEvent, PeerFailure, PeerOutput,
-        Remedy, Shown, TurnClocks, TurnView, classify,
+        Drift, DriftReport, LinkError, LinkRelease, OpenRecord, Peer, PeerEvent, PeerFailure,
+        PeerOutput, PlanRecord, Remedy, Shown, TurnClocks, TurnView, classify,
         conversation::{NO_RESULT, said},
     },
 };
@@ -449,6 +450,27 @@ impl Peer for AgentPeer {
 
     fn relieve(&mut self) {
         self.stream.next_heartbeat = None;
+    }
+
+    // === recordings ===
+
+    fn record_plan(plan: &Plan) -> PlanRecord {
+        PlanRecord::Agent(Box::new(recorded::record(plan)))
+    }
+
+    fn recorded_plan(record: PlanRecord, request: &TurnRequest) -> Option<Plan> {
+        match record {
+            PlanRecord::Agent(record) => Some(recorded::plan(*record, request)),
+            PlanRecord::Child(_) => None,
+        }
+    }
+
+    fn record_open(open: &AgentOpen) -> OpenRecord {
+        OpenRecord {
+            prefer_h1: open.prefer_h1,
+            allowed_tools: Some(open.allowed_tools.clone()),
+            ..OpenRecord::default()
+        }
     }
 }
 
