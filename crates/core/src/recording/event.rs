@@ -83,10 +83,9 @@ impl EventRecord {
             TurnEvent::ToolCallEnd { id } => Self::CallEnd { id: mask.id(id.as_str()) },
             TurnEvent::Usage(usage) => Self::Usage(UsageRecord::of(usage)),
             TurnEvent::Finished(reason) => Self::Finished { reason: finish_name(*reason) },
-            TurnEvent::Failed(error) => Self::Failed {
-                code: error.code.row().code.to_owned(),
-                message: mask.error(&error.message),
-            },
+            TurnEvent::Failed(error) => {
+                Self::Failed { code: error.code.row().code.to_owned(), message: words(error, mask) }
+            }
         }
     }
 
@@ -198,11 +197,19 @@ pub enum LinkErrorRecord {
     Reset(String),
 }
 
+/// What is wrong with an answer is described in words of the answer.
+fn words(error: &TurnError, mask: &Mask) -> String {
+    match error.code {
+        ErrorCode::FormatUnmet => mask.whole(&error.message),
+        _ => mask.error(&error.message),
+    }
+}
+
 impl FailureRecord {
     pub(super) fn of(error: &TurnError, mask: &Mask) -> Self {
         Self {
             code: format!("{:?}", error.code),
-            message: mask.error(&error.message),
+            message: words(error, mask),
             unreachable: error.unreachable,
             permanent: error.permanent,
             retry_after_ms: error.retry_after.map(millis),

@@ -9,11 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    event::ConnectRecord,
-    json::JsonKind,
-    mask::Mask,
-    request::PartRecord,
-    tree::WireTree,
+    event::ConnectRecord, json::JsonKind, mask::Mask, request::PartRecord, tree::WireTree,
 };
 use crate::{
     codec::{
@@ -44,9 +40,15 @@ pub enum FrameRecord {
         error: Option<ConnectRecord>,
     },
     /// Bytes that complete no frame.
-    Part { bytes: usize },
+    Part {
+        bytes: usize,
+    },
     /// Bytes that are no frame: the stream cannot be read from here on.
-    Unreadable { why: String },
+    Unreadable {
+        why: String,
+        /// The length or the flags that it claims to have.
+        claims: u32,
+    },
 
     // === from a child ===
     Ready {
@@ -57,9 +59,18 @@ pub enum FrameRecord {
         session: Option<String>,
     },
     /// A line of its output.
-    Line { bytes: usize, line: LineJson },
-    Call { id: u64, name: String, arguments: String },
-    Dropped { id: u64 },
+    Line {
+        bytes: usize,
+        line: LineJson,
+    },
+    Call {
+        id: u64,
+        name: String,
+        arguments: String,
+    },
+    Dropped {
+        id: u64,
+    },
     Exited {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         code: Option<i32>,
@@ -68,9 +79,16 @@ pub enum FrameRecord {
 
     // === to a child ===
     /// Input that is JSON.
-    Input { bytes: usize, line: LineJson },
+    Input {
+        bytes: usize,
+        line: LineJson,
+    },
     CloseInput,
-    Result { id: u64, parts: Vec<PartRecord>, is_error: bool },
+    Result {
+        id: u64,
+        parts: Vec<PartRecord>,
+        is_error: bool,
+    },
     Release,
 }
 
@@ -118,7 +136,7 @@ impl FrameReader {
                 Ok(None) => break,
                 Err(error) => {
                     self.failed = true;
-                    frames.push(FrameRecord::Unreadable { why: unreadable(&error).to_owned() });
+                    frames.push(FrameRecord::unreadable(&error));
                     break;
                 }
             }
@@ -205,6 +223,16 @@ pub(super) fn sent(message: &LinkMessage, mask: &mut Mask) -> Vec<FrameRecord> {
 }
 
 impl FrameRecord {
+    fn unreadable(error: &FrameError) -> Self {
+        let (why, claims) = match error {
+            FrameError::TooLarge(length) => (TOO_LARGE, u32::try_from(*length).unwrap_or(u32::MAX)),
+            FrameError::Flags(flags) => (FLAGS, u32::from(*flags)),
+            FrameError::Gzip => (COMPRESSED, 0),
+            FrameError::EndJson => (END_JSON, 0),
+        };
+        Self::Unreadable { why: why.to_owned(), claims }
+    }
+
     fn message(root: usize, bytes: &Bytes, mask: &mut Mask) -> Self {
         let tree = WireTree::read(root, bytes, mask);
         Self::Message { kind: tree.kind(), bytes: bytes.len(), fields: tree.to_json() }
@@ -220,7 +248,7 @@ impl FrameRecord {
                 format!("end of stream, error {}: {}", error.code, error.message)
             }
             Self::Part { bytes } => format!("{bytes} bytes of an incomplete frame"),
-            Self::Unreadable { why } => format!("bytes that are not a frame: {why}"),
+            Self::Unreadable { why, .. } => format!("bytes that are not a frame: {why}"),
             Self::Ready { greeted, .. } => {
                 format!("child is ready{}", if *greeted { ", greeted before" } else { "" })
             }
@@ -239,7 +267,10 @@ impl FrameRecord {
     }
 
     /// The message that a machine hears; `None` for one of which nothing has to be heard.
-    pub(super) fn message_heard(&self, tree: impl FnOnce(WireTree) -> WireTree) -> Option<LinkMessage> {
+    pub(super) fn message_heard(
+        &self,
+        tree: impl FnOnce(WireTree) -> WireTree,
+    ) -> Option<LinkMessage> {
         Some(match self {
             Self::Message { fields, .. } => {
                 let message = tree(WireTree::from_json(fields)?).encode();
@@ -252,7 +283,7 @@ impl FrameRecord {
                 };
                 LinkMessage::Bytes(connect::frame(END, body.to_string().as_bytes()))
             }
-            Self::Unreadable { why } => LinkMessage::Bytes(unreadable_bytes(why)),
+            Self::Unreadable { why, claims } => LinkMessage::Bytes(unreadable_bytes(why, *claims)),
             Self::Ready { workspace, host, greeted, session } => {
                 LinkMessage::FromChild(FromChild::Ready(Ready {
                     workspace: workspace.clone(),
@@ -295,10 +326,15 @@ impl FrameRecord {
 
     /// Whether a replay sent the same. With placeholders only the structure is compared.
     pub(super) fn agrees(&self, other: &Self, texts: bool) -> bool {
-        if texts {
-            return self == other;
-        }
         match (self, other) {
+            // The sizes are those of the wire, where nothing is masked.
+            (Self::Message { fields, .. }, Self::Message { fields: one, .. }) if texts => {
+                // A blob in which a key was masked has another id.
+                let without_ids = |frame: &Self| frame.tree().map(WireTree::without_ids);
+                fields == one || without_ids(self) == without_ids(other)
+            }
+            (Self::Input { line, .. }, Self::Input { line: other, .. }) if texts => line == other,
+            _ if texts => self == other,
             (Self::Message { kind, .. }, Self::Message { kind: other_kind, .. }) => {
                 let outline = |frame: &Self| frame.tree().map(|tree| tree.outline());
                 kind == other_kind && outline(self) == outline(other)
@@ -359,21 +395,17 @@ impl LineJson {
 /// The flag of an end frame.
 const END: u8 = 2;
 
-fn unreadable(error: &FrameError) -> &'static str {
-    match error {
-        FrameError::TooLarge(_) => "too large",
-        FrameError::Flags(_) => "unknown flags",
-        FrameError::Gzip => "cannot be decompressed",
-        FrameError::EndJson => "end frame is not JSON",
-    }
-}
+const TOO_LARGE: &str = "too large";
+const FLAGS: &str = "unknown flags";
+const COMPRESSED: &str = "cannot be decompressed";
+const END_JSON: &str = "end frame is not JSON";
 
 /// Bytes that cannot be read for the same reason.
-fn unreadable_bytes(why: &str) -> Bytes {
+fn unreadable_bytes(why: &str, claims: u32) -> Bytes {
     match why {
-        "too large" => Bytes::from_static(&[0, 0xff, 0xff, 0xff, 0xff]),
-        "cannot be decompressed" => connect::frame(1, b"x"),
-        "end frame is not JSON" => connect::frame(END, b"x"),
-        _ => Bytes::from_static(&[0x40, 0, 0, 0, 0]),
+        TOO_LARGE => [&[0], &claims.to_be_bytes()[..]].concat().into(),
+        COMPRESSED => connect::frame(1, b"x"),
+        END_JSON => connect::frame(END, b"x"),
+        _ => vec![u8::try_from(claims).unwrap_or(0x40), 0, 0, 0, 0].into(),
     }
 }

@@ -21,6 +21,9 @@ pub(super) enum JsonKind {
     Schema,
 }
 
+/// Numbers of a schema that count.
+const COUNTS: [&str; 4] = ["minLength", "maxLength", "minItems", "maxItems"];
+
 /// Deeper values are replaced by null.
 const DEPTH: usize = 64;
 
@@ -38,7 +41,8 @@ impl Mask {
 
     pub(super) fn json(&mut self, value: Value, kind: JsonKind) -> Value {
         let (repeats, complains) = (repeats(&value), complains(&value));
-        let place = JsonPlace { kind, key: "", depth: DEPTH, repeats, complains };
+        let is_echo = value.get("type").and_then(Value::as_str) == Some("user");
+        let place = JsonPlace { kind, key: "", depth: DEPTH, repeats, complains, is_echo };
         self.json_at(value, place)
     }
 
@@ -85,23 +89,28 @@ impl Mask {
         }
         match at.key {
             "text" | "result" | "code" if at.complains => self.error(text),
-            "text" | "thinking" if at.kind == JsonKind::Line => {
+            "text" | "thinking" if at.kind == JsonKind::Line && !at.is_echo => {
                 let stream = match at.key {
                     "thinking" => TextStream::Thoughts,
                     _ => TextStream::Answer,
                 };
                 self.spoken(stream, text, at.repeats)
             }
-            "id" | "session_id" | "sessionId" | "call_id" | "toolCallId" | "tool_call_id"
-            | "request_id" | "model_call_id" | "optionId" => {
+            "text" | "thinking" | "result" | "content" => self.said(text),
+            "id" | "session" | "session_id" | "sessionId" | "call_id" | "toolCallId"
+            | "tool_call_id" | "request_id" | "model_call_id" | "optionId" => {
                 if vocabulary::is_word(text) { text.to_owned() } else { self.id(text) }
             }
             "model" | "modelId" | "currentModelId" => self.model(text),
             "value" | "currentValue" if is_model(text) => self.model(text),
             "name" => {
-                if vocabulary::is_word(text) { text.to_owned() } else { self.name(text) }
+                if vocabulary::is_word(text) {
+                    text.to_owned()
+                } else {
+                    self.name(text)
+                }
             }
-            "error" | "message" | "details" | "reason" => self.error(text),
+            "error" | "message" | "details" | "reason" if at.complains => self.error(text),
             "type" | "role" | "subtype" | "sessionUpdate" | "status" | "kind" | "method"
             | "stopReason" | "jsonrpc" | "outcome" | "configId" | "category" | "methodId"
             | "mimeType" | "mime_type" | "namespace" | "providerIdentifier" | "permissionMode"
@@ -128,7 +137,11 @@ impl Mask {
     }
 
     fn json_number(&self, number: Number, at: JsonPlace<'_>) -> Number {
-        let known = at.kind != JsonKind::Content && vocabulary::is_key(at.key);
+        let known = match at.kind {
+            JsonKind::Content => false,
+            JsonKind::Schema => COUNTS.contains(&at.key),
+            JsonKind::Line | JsonKind::Entry => vocabulary::is_key(at.key),
+        };
         if self.keeps_texts() || known {
             return number;
         }
@@ -151,6 +164,8 @@ struct JsonPlace<'a> {
     repeats: bool,
     /// The line is about a failure.
     complains: bool,
+    /// The line repeats the prompt.
+    is_echo: bool,
 }
 
 /// Fields that hold what only the model and the client understand.
@@ -172,7 +187,9 @@ fn repeats(line: &Value) -> bool {
 
 fn complains(line: &Value) -> bool {
     let says = |key: &str, word: &str| line.get(key).and_then(Value::as_str) == Some(word);
-    line.get("is_error") == Some(&Value::Bool(true)) || says("type", "error")
+    let is_error = line.get("is_error") == Some(&Value::Bool(true)) || says("type", "error");
+    // The answer to a request that failed.
+    is_error || (line.get("jsonrpc").is_some() && line.get("error").is_some())
 }
 
 /// Whether an option's value is the name of a model.

@@ -148,7 +148,7 @@ fn is_zero(number: &usize) -> bool {
 const SHORT: usize = 40;
 
 /// All placeholders of a line together are not longer.
-const LONGEST: usize = 256 << 20;
+const LONGEST: usize = 64 << 20;
 
 /// What stands between the two.
 const MARK: char = '…';
@@ -206,8 +206,23 @@ pub(super) fn to_text(line: &impl Serialize, texts: bool) -> String {
     if !texts {
         shorten(&mut value);
     }
-    value.to_string()
+    let Value::Object(mut fields) = value else { return value.to_string() };
+    // What readers look for first.
+    let mut text = String::from("{");
+    for key in FIRST {
+        if let Some(value) = fields.remove(key) {
+            text.push_str(&format!("\"{key}\":{value},"));
+        }
+    }
+    let rest = Value::Object(fields).to_string();
+    match rest.strip_prefix('{').filter(|rest| *rest != "}") {
+        Some(rest) => text + rest,
+        None => text.trim_end_matches(',').to_owned() + "}",
+    }
 }
+
+const FIRST: [&str; 8] =
+    ["ibeam_recording", "t", "what", "frame", "event", "kind", "bytes", "outline"];
 
 impl fmt::Display for LineBody {
     /// In a few words, for people.

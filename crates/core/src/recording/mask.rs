@@ -5,7 +5,7 @@
 //! *Invariant:* a placeholder depends on the text only through a keyed hash, and the key is never
 //! written.
 
-use std::{borrow::Cow, ops::Range};
+use std::{borrow::Cow, collections::HashMap, ops::Range};
 
 use sha2::{Digest as _, Sha256};
 
@@ -22,6 +22,9 @@ const STREAMED: usize = 1 << 20;
 /// So many letters make two long placeholders differ; the rest is filled.
 pub(super) const DISTINCT: usize = 12;
 
+/// Answers of the history that are remembered.
+const REMEMBERED: usize = 4096;
+
 /// Names are not longer.
 const LONGEST_NAME: usize = 128;
 
@@ -35,6 +38,8 @@ pub struct Mask {
     key: Option<[u8; 32]>,
     answer: StreamedText,
     thoughts: StreamedText,
+    /// Answers of the history, by their hash: each request has them again.
+    history: HashMap<[u8; 32], String>,
 }
 
 /// A text that comes in pieces.
@@ -42,8 +47,13 @@ pub struct Mask {
 struct StreamedText {
     raw: String,
     masked: String,
-    /// Letters so far, those that were forgotten too.
-    count: u64,
+    /// Letters that come next, and how often there were new ones.
+    letters: String,
+    blocks: u64,
+    /// What may become a tag.
+    tag: String,
+    /// The line has something else than space.
+    in_line: bool,
     /// Where the last piece began.
     last: usize,
 }
@@ -59,13 +69,14 @@ impl Mask {
     /// `key`: random bytes that are used for nothing else.
     #[must_use]
     pub fn redacted(key: [u8; 32]) -> Self {
-        Self { key: Some(key), answer: StreamedText::default(), thoughts: StreamedText::default() }
+        Self { key: Some(key), ..Self::with_texts() }
     }
 
     /// Texts stay. What looks like a token or a key is masked all the same.
     #[must_use]
     pub fn with_texts() -> Self {
-        Self { key: None, answer: StreamedText::default(), thoughts: StreamedText::default() }
+        let (answer, thoughts) = (StreamedText::default(), StreamedText::default());
+        Self { key: None, answer, thoughts, history: HashMap::new() }
     }
 
     #[must_use]
@@ -83,14 +94,37 @@ impl Mask {
         streamed.push(&key, stream, text)
     }
 
-    /// A text as a whole. One that repeats a part of what was streamed has the same placeholder.
+    /// A text as a whole.
     pub(super) fn whole(&self, text: &str) -> String {
-        let Some(key) = &self.key else { return redact::text(text).into_owned() };
-        if text.trim().is_empty() {
-            return text.to_owned();
+        match &self.key {
+            None => redact::text(text).into_owned(),
+            Some(_) if text.trim().is_empty() => text.to_owned(),
+            Some(key) => filled(key, text.as_bytes()),
+        }
+    }
+
+    /// What the model said, as a whole. A text that repeats a part of what was streamed has the
+    /// same placeholder.
+    pub(super) fn said(&self, text: &str) -> String {
+        if self.keeps_texts() || text.trim().is_empty() {
+            return self.whole(text);
         }
         let known = [&self.answer, &self.thoughts].into_iter().find_map(|all| all.find(text));
-        known.unwrap_or_else(|| filled(key, text.as_bytes()))
+        known.unwrap_or_else(|| self.whole(text))
+    }
+
+    /// The same for an answer in a request. It has one placeholder, whatever is said later.
+    pub(super) fn history(&mut self, text: &str) -> String {
+        let Some(key) = &self.key else { return self.whole(text) };
+        let name = hashed(key, b"history", text.as_bytes());
+        if let Some(known) = self.history.get(&name) {
+            return known.clone();
+        }
+        let masked = self.said(text);
+        if self.history.len() < REMEMBERED {
+            self.history.insert(name, masked.clone());
+        }
+        masked
     }
 
     /// A text that is a piece of the answer, unless it repeats what was streamed before.
@@ -218,13 +252,18 @@ impl Mask {
         let is_name = model.len() <= 96 && model.chars().all(legal);
         let is_plain = matches!(redact::text(model), Cow::Borrowed(_));
         // No path, and no name with a host.
-        let is_name = is_name && is_plain && !model.starts_with('/') && model.matches('/').count() < 2;
+        let is_name =
+            is_name && is_plain && !model.starts_with('/') && model.matches('/').count() < 2;
         if is_name { model.to_owned() } else { self.whole(model) }
     }
 
     /// A word of the protocol stays, anything else does not.
     pub(super) fn word(&self, word: &str) -> String {
-        if self.keeps_texts() || vocabulary::is_word(word) { word.to_owned() } else { self.whole(word) }
+        if self.keeps_texts() || vocabulary::is_word(word) {
+            word.to_owned()
+        } else {
+            self.whole(word)
+        }
     }
 
     /// A number that may be anything. It keeps its sign and its number of digits, and whether it
@@ -305,21 +344,42 @@ impl StreamedText {
         }
         let from = self.masked.len();
         self.last = from;
+        self.raw.push_str(text);
         for c in text.chars() {
-            self.raw.push(c);
-            let line = self.raw.rsplit('\n').next().unwrap_or_default();
-            let blank = c.is_whitespace() && line.trim().is_empty();
-            if c == '\n' || blank || vocabulary::may_be_tag(line) {
+            if self.stays(c) {
                 self.masked.push(c);
                 continue;
             }
             for _ in 0..c.len_utf8() {
-                self.count += 1;
-                let number = [&[stream as u8][..], &self.count.to_be_bytes()].concat();
-                self.masked.push_str(&letters(key, &number, 1));
+                if self.letters.is_empty() {
+                    self.blocks += 1;
+                    let number = [&[stream as u8][..], &self.blocks.to_be_bytes()].concat();
+                    self.letters = letters(key, &number, 32);
+                }
+                self.masked.extend(self.letters.pop());
             }
         }
         self.masked.get(from..).unwrap_or_default().to_owned()
+    }
+
+    fn stays(&mut self, c: char) -> bool {
+        if c == '\n' || (c.is_whitespace() && !self.in_line) {
+            self.in_line &= c != '\n';
+            self.tag.clear();
+            return true;
+        }
+        self.in_line = true;
+        if c == '<' {
+            self.tag.clear();
+        } else if self.tag.is_empty() {
+            return false;
+        }
+        self.tag.push(c);
+        let may_be_tag = vocabulary::may_be_tag(&self.tag);
+        if !may_be_tag {
+            self.tag.clear();
+        }
+        may_be_tag
     }
 
     /// A text that was said before, that begins with what was said last, or is new.

@@ -14,7 +14,10 @@ mod read;
 pub mod replay;
 mod request;
 mod start;
+#[cfg(test)]
+pub(crate) mod testing;
 mod tree;
+mod tree_read;
 mod vocabulary;
 mod writer;
 

@@ -94,8 +94,9 @@ impl Recording {
     /// Whether it has all of the turn.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        let gap = |line: &RecordingLine| matches!(line.body, LineBody::Lost { .. } | LineBody::Full);
-        !self.truncated && !self.lines.iter().any(gap)
+        let has = |kind: fn(&LineBody) -> bool| self.lines.iter().any(|line| kind(&line.body));
+        let gap = has(|body| matches!(body, LineBody::Lost { .. } | LineBody::Full));
+        has(|body| *body == LineBody::End) && !gap
     }
 }
 

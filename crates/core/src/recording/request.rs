@@ -216,10 +216,14 @@ impl ItemRecord {
     pub(super) fn of(item: &Item, mask: &mut Mask) -> Self {
         match item {
             Item::Message(Message { role, parts }) => {
-                let parts = parts.iter().map(|part| PartRecord::of(part, mask, Mask::whole));
+                let text: fn(&mut Mask, &str) -> String = match role {
+                    Role::User => |mask, text| mask.whole(text),
+                    Role::Assistant => Mask::history,
+                };
+                let parts = parts.iter().map(|part| PartRecord::of(part, mask, text)).collect();
                 match role {
-                    Role::User => Self::User { parts: parts.collect() },
-                    Role::Assistant => Self::Assistant { parts: parts.collect() },
+                    Role::User => Self::User { parts },
+                    Role::Assistant => Self::Assistant { parts },
                 }
             }
             Item::ToolCall(call) => Self::ToolCall {
@@ -232,7 +236,7 @@ impl ItemRecord {
                 parts: PartRecord::of_result(&result.content, mask),
                 is_error: result.is_error,
             },
-            Item::Reasoning(reasoning) => Self::Reasoning { text: mask.whole(&reasoning.text) },
+            Item::Reasoning(reasoning) => Self::Reasoning { text: mask.history(&reasoning.text) },
         }
     }
 
@@ -259,7 +263,7 @@ impl ItemRecord {
 }
 
 impl PartRecord {
-    fn of(part: &Part, mask: &Mask, text: impl Fn(&Mask, &str) -> String) -> Self {
+    fn of(part: &Part, mask: &mut Mask, text: fn(&mut Mask, &str) -> String) -> Self {
         match part {
             Part::Text(plain) => Self::Text(text(mask, plain)),
             Part::Image(Image { source: ImageSource::Inline { mime, data } }) => Self::Image {
@@ -271,8 +275,9 @@ impl PartRecord {
     }
 
     /// The parts of a tool's result.
-    pub(super) fn of_result(parts: &[Part], mask: &Mask) -> Vec<Self> {
-        parts.iter().map(|part| Self::of(part, mask, Mask::result)).collect()
+    pub(super) fn of_result(parts: &[Part], mask: &mut Mask) -> Vec<Self> {
+        let text: fn(&mut Mask, &str) -> String = |mask, text| mask.result(text);
+        parts.iter().map(|part| Self::of(part, mask, text)).collect()
     }
 
     pub(super) fn parts(parts: &[Self]) -> Vec<Part> {

@@ -273,8 +273,7 @@ fn speaker(backend: BackendKind, own_tools: bool) -> fn() -> Box<dyn Speaker> {
 impl AgentPlanJson {
     fn of(plan: &AgentPlanRecord, mask: &mut Mask) -> Self {
         let AgentPlanRecord { model, environment, facts, limits, .. } = plan;
-        let parameter =
-            |(id, value): &(String, String)| (mask.model(id), mask.model(value));
+        let parameter = |(id, value): &(String, String)| (mask.model(id), mask.model(value));
         Self {
             model: mask.model(&model.id),
             parameters: model.parameters.iter().map(parameter).collect(),
@@ -346,7 +345,7 @@ impl KeptRecord {
         let blobs = kept.blobs.iter().map(|(id, data)| {
             let id = crate::model::ids::hex(&mask.bytes(id));
             let (number, name) = (1, Cow::Borrowed("blob"));
-            let value = super::tree::blob(data, mask);
+            let value = super::tree_read::blob(data, mask);
             (id, WireTree(vec![WireField { number, name, value }]).to_json())
         });
         Self {

@@ -39,7 +39,7 @@ shellToolCall readToolCall writeToolCall editToolCall deleteToolCall lsToolCall 
 grepToolCall mcpToolCall semSearchToolCall webFetchToolCall webSearchToolCall readLintsToolCall \
 updateTodosToolCall taskToolCall bashToolCall \
 ibeam image/png image/jpeg image/gif image/webp text/plain application/json utf-8 utf8 agent ask \
-debug http/1.1 login";
+debug http/1.1 login v session cursor_login";
 
 /// Words of error messages that mean nothing by themselves. Those by which errors are classified
 /// are added from the tables.
@@ -86,14 +86,9 @@ fn tags() -> impl Iterator<Item = (&'static str, &'static str)> {
     guard::THINK_TAGS.iter().flat_map(|tag| [("<", *tag), ("</", *tag)])
 }
 
-/// Whether the line ends with something that is, or may become, a tag.
-pub(super) fn may_be_tag(line: &str) -> bool {
-    let Some(at) = line.rfind('<') else { return false };
-    let last = line.get(at..).unwrap_or_default();
-    tags().any(|(open, tag)| {
-        let whole = [open, tag, ">"].concat();
-        whole.starts_with(last)
-    })
+/// Whether this is a tag, or may become one.
+pub(super) fn may_be_tag(text: &str) -> bool {
+    tags().any(|(open, tag)| [open, tag, ">"].concat().starts_with(text))
 }
 
 pub(super) fn is_word(word: &str) -> bool {

@@ -109,11 +109,11 @@ impl RecordingWriter {
             TapeEntry::Retries(left) => LineBody::Retries { left: *left },
             TapeEntry::Relieved => LineBody::Relieved,
             TapeEntry::Cut(shown) => {
-                LineBody::Cut { shown: shown.as_deref().map(|text| mask.whole(text)) }
+                LineBody::Cut { shown: shown.as_deref().map(|text| mask.said(text)) }
             }
             TapeEntry::AskedAgain(text) => LineBody::AskedAgain { text: mask.whole(text) },
             TapeEntry::Shown(text) => {
-                LineBody::Shown { text: text.as_deref().map(|text| mask.whole(text)) }
+                LineBody::Shown { text: text.as_deref().map(|text| mask.said(text)) }
             }
             TapeEntry::UsageNoted(usage) => LineBody::UsageNoted(UsageRecord::of(usage)),
             TapeEntry::Open { fresh_token, open } => LineBody::Open {

@@ -48,8 +48,8 @@ use crate::{
     history,
     model::{FinishReason, Millis, TurnEvent, TurnRequest, ids::SessionId},
     peer::{
-        DriftReport, InMessage as _, LinkError, OutMessage as _, Peer, PeerEvent, PeerOutput, Shown,
-        TurnView,
+        DriftReport, InMessage as _, LinkError, OutMessage as _, Peer, PeerEvent, PeerOutput,
+        Shown, TurnView,
     },
 };
 

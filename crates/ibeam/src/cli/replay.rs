@@ -144,7 +144,14 @@ fn parts(step: &ReplayStep) -> (&'static str, &LineBody) {
 fn shown(recording: &Recording, replay: &Replay, all: bool) -> String {
     let Header { ibeam, backend, time, texts, .. } = &recording.header;
     let texts = if *texts { "with texts" } else { "without texts" };
-    let mut out = format!("A turn on `{backend}`, recorded by ibeam {ibeam} at {time}, {texts}\n\n");
+    let mut out =
+        format!("A turn on `{backend}`, recorded by ibeam {ibeam} at {time}, {texts}\n\n");
+    // Where the leg changes what the turn gives, the client got something else.
+    let is_changed = |step: &ReplayStep| {
+        matches!(&step.what, ReplayWhat::Note(LineBody::Client(event))
+            if !matches!(event, EventRecord::Usage(_)))
+    };
+    let gives = if replay.steps.iter().any(is_changed) { "gives" } else { "client" };
     let mut rest = replay.steps.as_slice();
     while let Some((first, after)) = rest.split_first() {
         let run = rest.iter().take_while(|step| !all && is_chatter(step)).count();
@@ -153,7 +160,7 @@ fn shown(recording: &Recording, replay: &Replay, all: bool) -> String {
             fold(folded, &mut out);
             rest = after;
         } else {
-            line(first, &mut out);
+            line(first, gives, &mut out);
             rest = after;
         }
     }
@@ -211,13 +218,15 @@ fn fold(steps: &[ReplayStep], out: &mut String) {
     );
 }
 
-fn line(step: &ReplayStep, out: &mut String) {
+/// `gives` is what an event of the turn is called.
+fn line(step: &ReplayStep, gives: &str, out: &mut String) {
     let (word, body) = parts(step);
     let side = match body {
         LineBody::In(_) => "heard",
         LineBody::Out(_) => "sends",
         LineBody::Open { .. } | LineBody::Close { .. } => "does",
-        LineBody::Event(_) | LineBody::Client(_) => "client",
+        LineBody::Event(_) => gives,
+        LineBody::Client(_) => "client",
         LineBody::Lost { .. } | LineBody::Full | LineBody::End | LineBody::Unknown => "note",
         _ => "given",
     };

@@ -50,6 +50,8 @@ mod named;
 mod native_requests;
 mod orphans;
 mod parking;
+#[cfg(target_os = "linux")]
+mod recordings;
 mod refusals;
 mod responses;
 #[cfg(unix)]

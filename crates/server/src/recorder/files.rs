@@ -133,8 +133,7 @@ impl RecordingFiles {
             texts: self.texts,
             own_tools: self.own_tools,
         };
-        let mask =
-            if self.texts { Mask::with_texts() } else { Mask::redacted(random::bytes()) };
+        let mask = if self.texts { Mask::with_texts() } else { Mask::redacted(random::bytes()) };
         let (writer, text) = RecordingWriter::begin(&header, start, mask, TURN_BYTES);
         let time: String = header.time.chars().filter(|c| !matches!(c, ':' | '-')).collect();
         let name = format!("{PREFIX}{time}-{}{SUFFIX}", ids::hex(&random::bytes::<4>()));

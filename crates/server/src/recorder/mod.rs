@@ -101,11 +101,8 @@ impl Recorder {
         let inner = &self.0;
         let turn = inner.turns.fetch_add(1, Ordering::Relaxed);
         let alive = Arc::new(());
-        let job = RecorderJob::Begin {
-            turn,
-            start: Box::new(start),
-            alive: Arc::downgrade(&alive),
-        };
+        let job =
+            RecorderJob::Begin { turn, start: Box::new(start), alive: Arc::downgrade(&alive) };
         inner.queue.try_send(job).ok()?;
         let (queue, load) = (inner.queue.clone(), Arc::clone(&inner.load));
         Some(Box::new(QueueTape { turn, queue, load, lost: 0, at: Millis(0), _alive: alive }))
@@ -142,11 +139,8 @@ impl TurnTape for QueueTape {
 
 impl Drop for QueueTape {
     fn drop(&mut self) {
-        let _ = self.queue.try_send(RecorderJob::End {
-            turn: self.turn,
-            at: self.at,
-            lost: self.lost,
-        });
+        let _ =
+            self.queue.try_send(RecorderJob::End { turn: self.turn, at: self.at, lost: self.lost });
     }
 }
 

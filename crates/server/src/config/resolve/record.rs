@@ -12,7 +12,8 @@ impl Resolver<'_> {
         };
         if config.texts && config.dir.is_none() {
             let origin = self.found(SettingKey::RecordTexts).origin;
-            let text = "has no effect without a folder for recordings: set `record.dir`, or --record";
+            let text =
+                "has no effect without a folder for recordings: set `record.dir`, or --record";
             self.problem(SettingKey::RecordTexts, &origin, text);
         }
         config

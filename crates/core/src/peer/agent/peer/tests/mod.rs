@@ -43,6 +43,7 @@ use crate::{
         request::{Environment, Permissions, Surroundings},
         tools::arguments_map,
     },
+    recording::testing::TapedTurn,
     turn::{Command, Settings, Turn, TurnCommand, TurnState},
 };
 
@@ -94,6 +95,8 @@ struct Bench {
     commands: Vec<TurnCommand<AgentPeer>>,
     events: Vec<TurnEvent>,
     guard: TerminalGuard,
+    /// Every test is a test of replays, too.
+    taped: TapedTurn,
 }
 
 impl Bench {
@@ -110,19 +113,15 @@ impl Bench {
 
     fn of(request: TurnRequest, settings: Settings) -> Self {
         let plan = plan_for(&request);
+        let session = SessionId::from_random(SESSION);
+        let (turn, taped) = TapedTurn::begin(request, plan, session, settings, [7; 16]);
         let mut bench = Self {
-            turn: Turn::new(
-                request,
-                plan,
-                SessionId::from_random(SESSION),
-                settings,
-                [7; 16],
-                Millis(0),
-            ),
+            turn,
             now: Millis(0),
             commands: Vec::new(),
             events: Vec::new(),
             guard: TerminalGuard::default(),
+            taped,
         };
         bench.drain();
         bench
