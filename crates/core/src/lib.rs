@@ -22,6 +22,7 @@ pub mod mcp;
 pub mod model;
 pub mod models;
 pub mod peer;
+pub mod recording;
 pub mod redact;
 pub mod retention;
 pub mod retry;

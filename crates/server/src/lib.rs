@@ -39,6 +39,7 @@ mod limits;
 pub mod mcp;
 pub mod net;
 pub mod random;
+pub mod recorder;
 pub mod server;
 pub mod session;
 pub mod shutdown;

@@ -3,5 +3,5 @@
 mod loops;
 mod think;
 
-pub(crate) use loops::{LoopGuard, LoopVerdict};
-pub(crate) use think::{ThinkPiece, ThinkTags};
+pub(crate) use loops::{LoopGuard, LoopVerdict, exit_code, failure_beginnings, is_tool_word};
+pub(crate) use think::{TAGS as THINK_TAGS, ThinkPiece, ThinkTags};

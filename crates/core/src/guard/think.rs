@@ -5,7 +5,7 @@
 //! *about* such tags keeps them.
 
 /// The tags seen in the wild.
-const TAGS: [&str; 5] = ["think", "thinking", "reasoning", "thought", "think_intent"];
+pub(crate) const TAGS: [&str; 5] = ["think", "thinking", "reasoning", "thought", "think_intent"];
 
 /// A piece of the answer, on the right side.
 #[derive(Clone, Debug, PartialEq, Eq)]

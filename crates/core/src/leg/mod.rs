@@ -190,6 +190,11 @@ impl<P: Peer> Leg<P> {
                 // Recorded only now: a reader that attaches gets what the others were given.
                 if let (LegOutput::Event(event), Some(present)) = (&output, &mut self.present) {
                     present.record.push(event);
+                    let is_estimate = matches!(event, TurnEvent::Usage(usage)
+                        if usage.source == UsageSource::Estimate);
+                    if self.bridged.is_some() || present.controls.is_some() || is_estimate {
+                        self.turn.record_client(event);
+                    }
                 }
                 return Some(output);
             }

@@ -10,6 +10,7 @@ pub mod cli;
 pub(crate) mod conversation;
 mod drift;
 mod link;
+mod recorded;
 #[cfg(test)]
 pub(crate) mod testing;
 mod words;
@@ -23,6 +24,7 @@ pub use self::{
     classify::{PeerFailure, Remedy, SIGN_IN},
     drift::DriftReport,
     link::LinkError,
+    recorded::{AgentPlanRecord, ChildPlanRecord, LinkMessage, OpenRecord, PlanRecord},
 };
 use crate::error::TurnError;
 use crate::model::{FinishReason, Millis, Part, ToolCall, ToolResult, TurnRequest, Usage};
@@ -174,6 +176,15 @@ pub trait Peer: fmt::Debug + Send + Sized + 'static {
     }
     /// The connection sends the heartbeats of this parked link until it is used again.
     fn relieve(&mut self) {}
+
+    // === recordings ===
+
+    /// What a recording keeps of a plan, and the plan of a recorded turn. `None`: it is that of
+    /// another peer.
+    fn record_plan(plan: &Self::Plan) -> PlanRecord;
+    fn recorded_plan(record: PlanRecord, request: &TurnRequest) -> Option<Self::Plan>;
+    /// What a recording keeps of how a link is opened.
+    fn record_open(open: &Self::Open) -> OpenRecord;
 }
 
 /// What follows from [`Peer::adapt`].
@@ -191,23 +202,42 @@ pub enum Adapted {
 pub trait OutMessage: Clone + fmt::Debug + Send + Sync + 'static {
     /// About how many bytes wait while it does.
     fn bytes(&self) -> usize;
+    fn to_link(&self) -> LinkMessage;
 }
 
 /// A message from the backend.
-pub trait InMessage: fmt::Debug + Send + 'static {
+pub trait InMessage: fmt::Debug + Send + Sized + 'static {
     /// About how much of it the turn may have to hold.
     fn bytes(&self) -> usize;
+    fn to_link(&self) -> LinkMessage;
+    /// `None`: it is a message of another peer.
+    fn from_link(message: LinkMessage) -> Option<Self>;
 }
 
 impl OutMessage for Bytes {
     fn bytes(&self) -> usize {
         self.len()
     }
+
+    fn to_link(&self) -> LinkMessage {
+        LinkMessage::Bytes(self.clone())
+    }
 }
 
 impl InMessage for Bytes {
     fn bytes(&self) -> usize {
         self.len()
+    }
+
+    fn to_link(&self) -> LinkMessage {
+        LinkMessage::Bytes(self.clone())
+    }
+
+    fn from_link(message: LinkMessage) -> Option<Self> {
+        match message {
+            LinkMessage::Bytes(bytes) => Some(bytes),
+            LinkMessage::FromChild(_) | LinkMessage::ToChild(_) => None,
+        }
     }
 }
 

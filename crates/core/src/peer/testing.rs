@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use super::{
-    DriftReport, InMessage, LinkError, LinkRelease, OutMessage, Peer, PeerCall, PeerEvent,
-    PeerFailure, PeerOutput, Shown, TurnClocks, TurnView,
+    DriftReport, InMessage, LinkError, LinkMessage, LinkRelease, OpenRecord, OutMessage, Peer,
+    PeerCall, PeerEvent, PeerFailure, PeerOutput, PlanRecord, Shown, TurnClocks, TurnView,
 };
 use crate::model::{Millis, Part, ToolCall, ToolResult, TurnRequest};
 
@@ -33,11 +33,24 @@ impl OutMessage for Sent {
     fn bytes(&self) -> usize {
         1
     }
+
+    fn to_link(&self) -> LinkMessage {
+        LinkMessage::Bytes(format!("{self:?}").into())
+    }
 }
 
 impl InMessage for Said {
     fn bytes(&self) -> usize {
         1
+    }
+
+    fn to_link(&self) -> LinkMessage {
+        LinkMessage::Bytes(format!("{self:?}").into())
+    }
+
+    /// Turns over this peer are not replayed.
+    fn from_link(_: LinkMessage) -> Option<Self> {
+        None
     }
 }
 
@@ -136,5 +149,14 @@ impl Peer for ScriptedPeer {
     }
     fn drift(&self) -> DriftReport {
         DriftReport::default()
+    }
+    fn record_plan((): &()) -> PlanRecord {
+        unreachable!("turns over this peer are not recorded")
+    }
+    fn recorded_plan(_: PlanRecord, _: &TurnRequest) -> Option<()> {
+        None
+    }
+    fn record_open((): &()) -> OpenRecord {
+        OpenRecord::default()
     }
 }

@@ -1,6 +1,6 @@
 //! Time: when a turn wants to be woken, and what it does then.
 
-use super::{Turn, TurnState, view};
+use super::{TapeEntry, Turn, TurnState, view};
 use crate::{
     error::{ErrorCode, TurnError},
     model::Millis,
@@ -30,6 +30,9 @@ impl<P: Peer> Turn<P> {
     }
 
     pub fn on_timeout(&mut self, now: Millis) {
+        if let Some(tape) = &mut self.tape {
+            tape.note_at(now, TapeEntry::Timeout);
+        }
         let parked = self.state == TurnState::AwaitingTools;
         let running = !parked && self.state != TurnState::Done;
         if running && now >= self.started + self.settings.clocks.whole_turn {
@@ -54,6 +57,9 @@ impl<P: Peer> Turn<P> {
     /// Whether the caller reads the link; while it does not, silence proves nothing about
     /// the backend.
     pub fn set_reading(&mut self, reading: bool, now: Millis) {
+        if let Some(tape) = &mut self.tape {
+            tape.reading(now, reading);
+        }
         if self.is_open() {
             self.peer.set_reading(reading, now);
         }

@@ -1,6 +1,6 @@
 //! How a leg, or the whole turn, ends.
 
-use super::{Command, Turn, TurnState, offer::CALL_NOW, view};
+use super::{Command, TapeEntry, Turn, TurnState, offer::CALL_NOW, view};
 use crate::{
     error::{ErrorCode, TurnError},
     model::{FinishReason, Millis, Usage},
@@ -62,6 +62,9 @@ impl<P: Peer> Turn<P> {
     /// the text that the client saw, if that is known. Returns the tokens that the backend counted;
     /// [`Self::uncounted`] is what the client saw.
     pub fn cut(&mut self, shown: Option<String>) -> Option<Usage> {
+        if let Some(tape) = &mut self.tape {
+            tape.note(TapeEntry::Cut(shown.clone()));
+        }
         self.cut = true;
         self.peer.set_shown(Shown::Cut(shown.clone()));
         self.calls.list.clear();
@@ -80,6 +83,9 @@ impl<P: Peer> Turn<P> {
     /// The answer that just ended is not what its client asked for: asks the model again. The next
     /// events are the answer in its place. Returns false if there is nothing to ask about.
     pub fn ask_again(&mut self, text: &str) -> bool {
+        if let Some(tape) = &mut self.tape {
+            tape.note(TapeEntry::AskedAgain(text.to_owned()));
+        }
         let may_ask = self.request.is_some() && self.tried.attempts.may_run();
         if self.state != TurnState::Done || !may_ask {
             return false;

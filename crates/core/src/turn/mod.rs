@@ -18,6 +18,7 @@ mod offer;
 mod recovery;
 mod results;
 mod settings;
+mod tape;
 mod tools;
 mod usage;
 
@@ -30,11 +31,14 @@ use self::{
     draws::Draws,
     offer::{Offer, must_call, note_loops},
     recovery::Tried,
+    tape::TurnTaping,
     usage::Counted,
 };
 pub use self::{
     command::{Command, OpenLink, TurnCommand},
+    draws::TurnSeed,
     settings::Settings,
+    tape::{TapeEntry, TurnTape},
     usage::Uncounted,
 };
 use crate::{
@@ -43,7 +47,10 @@ use crate::{
     guard::LoopGuard,
     history,
     model::{FinishReason, Millis, TurnEvent, TurnRequest, ids::SessionId},
-    peer::{DriftReport, LinkError, Peer, PeerEvent, PeerOutput, Shown, TurnView},
+    peer::{
+        DriftReport, InMessage as _, LinkError, OutMessage as _, Peer, PeerEvent, PeerOutput,
+        Shown, TurnView,
+    },
 };
 
 /// Where a turn stands.
@@ -85,6 +92,8 @@ pub struct Turn<P: Peer> {
     tried: Tried,
     /// Another token was requested: once in a turn, not in each leg.
     reauthorized: bool,
+    /// There when the turn is recorded.
+    tape: Option<Box<TurnTaping>>,
 }
 
 impl<P: Peer> Turn<P> {
@@ -95,7 +104,7 @@ impl<P: Peer> Turn<P> {
         plan: P::Plan,
         session: SessionId,
         settings: Settings,
-        seed: [u8; 16],
+        seed: impl Into<TurnSeed>,
         now: Millis,
     ) -> Self {
         let new = history::split(&request.items);
@@ -105,7 +114,7 @@ impl<P: Peer> Turn<P> {
         let mut turn = Self {
             peer: P::new(&request, plan),
             settings,
-            draws: Draws::new(seed),
+            draws: Draws::new(seed.into()),
             state: TurnState::Done,
             started: now,
             visible_before: 0,
@@ -120,6 +129,7 @@ impl<P: Peer> Turn<P> {
             cut: false,
             tried: Tried::default(),
             reauthorized: false,
+            tape: None,
         };
         turn.demand(&request);
         turn.request = Some(Box::new(request));
@@ -127,12 +137,39 @@ impl<P: Peer> Turn<P> {
         turn
     }
 
+    /// Takes down everything from here on.
+    pub fn record(&mut self, tape: Box<dyn TurnTape>) {
+        self.tape = Some(Box::new(TurnTaping::new(tape)));
+    }
+
     pub fn poll_command(&mut self) -> Option<TurnCommand<P>> {
-        self.commands.pop_front()
+        let command = self.commands.pop_front()?;
+        if let Some(tape) = &mut self.tape {
+            tape.note(match &command {
+                Command::Open(link) => TapeEntry::Open {
+                    fresh_token: link.fresh_token,
+                    open: P::record_open(&link.peer),
+                },
+                Command::Send(message) => TapeEntry::Send(message.to_link()),
+                Command::Close { cancel } => TapeEntry::Close { cancel: *cancel },
+            });
+        }
+        Some(command)
     }
 
     pub fn poll_event(&mut self) -> Option<TurnEvent> {
-        self.answer.pop()
+        let event = self.answer.pop()?;
+        if let Some(tape) = &mut self.tape {
+            tape.note(TapeEntry::Event(event.clone()));
+        }
+        Some(event)
+    }
+
+    /// Takes down an event that the client gets in place of the turn's own.
+    pub(crate) fn record_client(&mut self, event: &TurnEvent) {
+        if let Some(tape) = &mut self.tape {
+            tape.note(TapeEntry::Client(event.clone()));
+        }
     }
 
     #[must_use]
@@ -142,6 +179,9 @@ impl<P: Peer> Turn<P> {
 
     /// The link that [`Command::Open`] asked for is open.
     pub fn on_opened(&mut self, now: Millis) {
+        if let Some(tape) = &mut self.tape {
+            tape.note_at(now, TapeEntry::Opened);
+        }
         if self.state == TurnState::Opening {
             self.state = TurnState::Streaming;
             self.visible_before = self.answer.visible();
@@ -153,6 +193,9 @@ impl<P: Peer> Turn<P> {
 
     /// A message came over the open link.
     pub fn on_message(&mut self, message: P::In, now: Millis) {
+        if let Some(tape) = &mut self.tape {
+            tape.note_at(now, TapeEntry::Heard(message.to_link()));
+        }
         if self.is_open() {
             self.peer.on_message(message, now);
             self.pump(now);
@@ -161,6 +204,9 @@ impl<P: Peer> Turn<P> {
 
     /// The link could not be opened, or broke.
     pub fn on_link_error(&mut self, error: &LinkError, now: Millis) {
+        if let Some(tape) = &mut self.tape {
+            tape.note_at(now, TapeEntry::LinkError(error.clone()));
+        }
         if self.is_open() || self.state == TurnState::Opening {
             self.on_lost(Some(error), now);
         }
@@ -168,6 +214,9 @@ impl<P: Peer> Turn<P> {
 
     /// The link ended without an error of the transport.
     pub fn on_eof(&mut self, now: Millis) {
+        if let Some(tape) = &mut self.tape {
+            tape.note_at(now, TapeEntry::Eof);
+        }
         if self.is_open() {
             self.on_lost(None, now);
         }
@@ -180,6 +229,13 @@ impl<P: Peer> Turn<P> {
 
     /// Ends the turn with this error and stops the backend.
     pub fn abort(&mut self, error: TurnError) {
+        if let Some(tape) = &mut self.tape {
+            tape.note(TapeEntry::Aborted(error.clone()));
+        }
+        self.stop(error);
+    }
+
+    fn stop(&mut self, error: TurnError) {
         match self.state {
             TurnState::Backoff { .. } | TurnState::Opening | TurnState::Streaming => {
                 self.fail(error);
@@ -205,12 +261,18 @@ impl<P: Peer> Turn<P> {
     /// The client saw only this text of the present leg, or the answer to it came in
     /// another way than the backend remembers.
     pub fn show_only(&mut self, text: Option<String>) {
+        if let Some(tape) = &mut self.tape {
+            tape.note(TapeEntry::Shown(text.clone()));
+        }
         self.cut = false;
         self.peer.set_shown(Shown::Other(text));
     }
 
     /// The connection sends the heartbeats of this parked link until it is used again.
     pub fn relieve(&mut self) {
+        if let Some(tape) = &mut self.tape {
+            tape.note(TapeEntry::Relieved);
+        }
         if self.state == TurnState::AwaitingTools {
             self.peer.relieve();
         }

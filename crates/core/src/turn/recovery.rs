@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Command, OpenLink, Turn, TurnState, view};
+use super::{Command, OpenLink, TapeEntry, Turn, TurnState, view};
 use crate::{
     error::TurnError,
     model::Millis,
@@ -142,6 +142,9 @@ impl<P: Peer> Turn<P> {
 
     /// How many retries the present leg may take; those that it took count.
     pub fn allow_retries(&mut self, retries: u32) {
+        if let Some(tape) = &mut self.tape {
+            tape.note(TapeEntry::Retries(retries));
+        }
         self.settings.backoff.retries = retries;
     }
 

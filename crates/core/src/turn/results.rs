@@ -1,7 +1,7 @@
 //! Results that go back to the backend, and the leg that they begin.
 
 use super::{
-    Turn, TurnState,
+    TapeEntry, Turn, TurnState,
     calls::Call,
     offer::{Brought, Offer, beside, note_loops},
     recovery::Tried,
@@ -38,6 +38,9 @@ impl<P: Peer> Turn<P> {
             return Err(Box::new(request));
         }
         let beside = beside(&brought.messages);
+        if let Some(tape) = &mut self.tape {
+            tape.note_at(now, TapeEntry::Resumed(Box::new(request.clone())));
+        }
         let calls = &self.calls.list;
         note_loops(&mut self.loops, &mut request, new, |id| {
             calls.iter().find(|call| call.id.as_str() == id).is_none_or(Call::takes_words)

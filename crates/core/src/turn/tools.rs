@@ -52,7 +52,7 @@ impl<P: Peer> Turn<P> {
             "The model called tools that this conversation does not have {STUBBORN} times. \
              Setting `tools.max_repeat` (TOOL_LOOP_MAX_REPEAT) to 0 removes this limit."
         );
-        self.abort(TurnError::new(ErrorCode::ToolLoop, text));
+        self.stop(TurnError::new(ErrorCode::ToolLoop, text));
     }
 }
 

@@ -1,6 +1,6 @@
 //! What remains to be counted when the backend does not report the tokens of a leg.
 
-use super::{Turn, TurnState, view};
+use super::{TapeEntry, Turn, TurnState, view};
 use crate::{answer::Produced, model::Usage, peer::Peer, tokens::Sample};
 
 /// What was counted of the turn's prompt.
@@ -29,6 +29,9 @@ impl<P: Peer> Turn<P> {
     /// Notes the tokens that were reported for the leg that ends, so that the next one counts only
     /// what is new.
     pub fn note_usage(&mut self, usage: &Usage) {
+        if let Some(tape) = &mut self.tape {
+            tape.note(TapeEntry::UsageNoted(*usage));
+        }
         self.counted = Counted { before: Some(usage.total()), new_texts: Vec::new() };
         self.answer.note_output(usage.output, usage.reasoning);
         // A parked turn keeps only what the next leg needs.

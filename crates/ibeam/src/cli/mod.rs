@@ -18,6 +18,7 @@ mod mcp;
 mod models;
 mod options;
 mod probe;
+mod replay;
 mod run;
 mod screen;
 mod serve;
@@ -148,6 +149,8 @@ enum IbeamCommand {
     Doctor(doctor::Doctor),
     /// Ask Cursor what only your account can settle, and go by the answers
     Probe(probe::Probe),
+    /// Show step by step what happened in a recorded turn
+    Replay(replay::ReplayCommand),
     /// Show the settings
     Config(config::ConfigCommand),
     /// Run the gateway as a system service
@@ -257,6 +260,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         IbeamCommand::Audit(audit) => audit.run(&global),
         IbeamCommand::Doctor(doctor) => doctor.run(&global),
         IbeamCommand::Probe(probe) => probe.run(&global),
+        IbeamCommand::Replay(replay) => replay.run(),
         IbeamCommand::Config(config) => config.run(&global).map(|()| ExitCode::SUCCESS),
         IbeamCommand::Service(service) => service.run(&global),
         IbeamCommand::Completions(completions) => completions.run().map(|()| ExitCode::SUCCESS),

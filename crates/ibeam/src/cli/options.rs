@@ -130,6 +130,13 @@ pub(super) struct Listening {
     /// Allow models to use Cursor's own page fetch
     #[arg(long)]
     pub(super) allow_web_fetch: bool,
+    /// Record each turn in this folder, for `ibeam replay` and bug reports; texts become
+    /// placeholders
+    #[arg(long, value_name = "DIR")]
+    pub(super) record: Option<String>,
+    /// Record texts, too: prompts, answers, files. Such a recording is as private as they are
+    #[arg(long)]
+    pub(super) record_texts: bool,
 }
 
 impl Global {
@@ -298,6 +305,8 @@ impl Listening {
             ("--idle-exit", Some(SettingKey::IdleExit), Text(self.idle_exit.as_deref())),
             ("--allow-web-search", Some(SettingKey::AllowWebSearch), Switch(self.allow_web_search)),
             ("--allow-web-fetch", Some(SettingKey::AllowWebFetch), Switch(self.allow_web_fetch)),
+            ("--record", Some(SettingKey::RecordDir), file(self.record.as_ref())),
+            ("--record-texts", Some(SettingKey::RecordTexts), Switch(self.record_texts)),
         ])
     }
 }

@@ -3,6 +3,7 @@
 
 use std::{process::ExitCode, sync::Arc, time::Duration};
 
+use anyhow::Context as _;
 use clap::Args;
 
 use super::{
@@ -15,7 +16,7 @@ use crate::{
 use ibeam_server::{
     app::App,
     config::{Config, Listen},
-    net,
+    net, recorder,
     server::{PassedSockets, Server, url},
     shutdown::{Shutdown, Signals},
     tasks::Tasks,
@@ -99,6 +100,9 @@ pub(super) async fn serve(
     given: PassedSockets,
     ready: impl FnOnce(ReadyBanner<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<ExitCode> {
+    if let Some(folder) = &config.record.dir {
+        recorder::prepare(folder).context("turns cannot be recorded")?;
+    }
     let (tasks, shutdown) = (Tasks::new(), Shutdown::new());
     let signals = Signals::new()?;
     let serving = async {

@@ -53,6 +53,8 @@ mod native_requests;
 mod orphans;
 mod parking;
 mod probes;
+#[cfg(target_os = "linux")]
+mod recordings;
 mod refusals;
 mod responses;
 #[cfg(unix)]

@@ -30,6 +30,7 @@ use crate::{
     limits::TurnSlots,
     mcp::bridge::Bridge,
     net::connect::Connector,
+    recorder::Recorder,
     session::{
         Actor, Admission, Conversations, Hub, LegIndex, ParkedLimits, Patience, Registry, Retries,
     },
@@ -106,6 +107,12 @@ impl App {
             counter: Counter::new(tasks.clone()),
             checks: SchemaChecks::new(tasks.clone()),
             large_work: LargeWork::new(tasks.clone()),
+            recorder: Recorder::open(
+                &config.record,
+                driver.kind(),
+                config.cursor_agent.own_tools,
+                tasks,
+            ),
             tasks: tasks.clone(),
         };
         let (hub, config) = (Arc::new(hub), Arc::new(config));

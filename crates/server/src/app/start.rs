@@ -77,6 +77,7 @@ impl App {
             settings,
             seed: random::bytes(),
             bridged: offer.as_ref().map(OfferedTools::names),
+            recorder: self.hub.recorder.clone(),
         };
         let driver = Arc::clone(&self.driver);
         let machine = move || driver.machine(turn, request);

@@ -120,6 +120,13 @@ keys! {
         "how to reach Cursor: `h2`, `h1`, or `auto`: HTTP/2, and HTTP/1.1 where it is refused";
     CaFile "ca_file" [] = "", "PEM file with additional certificate authorities to trust";
 
+    RecordDir "record.dir" [] = "",
+        "folder in which each turn is recorded, for `ibeam replay` and bug reports; off by default";
+    RecordTexts "record.texts" [] = "false",
+        "record texts, too: prompts, answers, files; off: placeholders of the same length";
+    RecordBytes "record.bytes" [] = "256MiB",
+        "space for all recordings together; beyond that the oldest are deleted";
+
     LogLevel "log.level" [same("CURSOR_LOG_LEVEL")] = "info",
         "`error`, `warn`, `info`, `debug`, `trace`, or per target: `info,ibeam_server::driver=debug`";
     LogJson "log.json" [same("CURSOR_LOG_JSON")] = "false", "log one JSON object per line";

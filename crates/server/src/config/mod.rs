@@ -61,6 +61,7 @@ pub struct Config {
     pub account: AccountConfig,
     pub upstream: UpstreamConfig,
     pub log: LogConfig,
+    pub record: RecordConfig,
     pub models: ModelsConfig,
     pub allow: AllowConfig,
     pub sessions: SessionsConfig,
@@ -258,6 +259,17 @@ pub struct LogConfig {
     pub timing: bool,
     /// None: stderr.
     pub file: Option<PathBuf>,
+}
+
+/// Recordings of turns.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecordConfig {
+    /// None: nothing is recorded.
+    pub dir: Option<PathBuf>,
+    /// Texts stay as they are.
+    pub texts: bool,
+    /// Of all recordings together.
+    pub bytes: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

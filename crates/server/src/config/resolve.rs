@@ -3,6 +3,7 @@
 
 mod backend;
 mod listen;
+mod record;
 
 use std::{
     path::{Path, PathBuf},
@@ -130,6 +131,7 @@ impl Resolver<'_> {
                 findings: None,
             },
             log: self.log(),
+            record: self.record(),
             models: ModelsConfig {
                 cache_ttl: self.duration(SettingKey::ModelsCacheTtl),
                 unknown: if self.switch(SettingKey::ModelsPassthrough) {

@@ -7,11 +7,13 @@ use ibeam_core::{
     leg::{BridgedTools, Leg},
     model::{Millis, TurnRequest, ids::SessionId},
     models::{ModelList, ModelPick},
-    peer::StoredState,
+    peer::{Peer as _, StoredState},
+    recording::TurnStart,
     turn::{Settings, Turn},
 };
 
 use super::{Dial, Driver, LinkPeer};
+use crate::recorder::Recorder;
 
 /// What a driver makes the plan of a turn from, besides the request.
 #[derive(Debug)]
@@ -34,6 +36,8 @@ pub struct NewTurn {
     pub seed: [u8; 16],
     /// The names of tools that are executed here.
     pub bridged: Option<HashSet<String>>,
+    /// There when turns are recorded.
+    pub recorder: Option<Recorder>,
 }
 
 /// A turn over one peer, and the driver that opens its links.
@@ -70,10 +74,18 @@ impl<R: RunMachine, W: LinkPeer> TurnMachine<R> for Machine<W> {
 
 impl<R: RunMachine, D: Dial> TurnDriver<R> for D {
     fn machine(self: Arc<Self>, turn: NewTurn, request: TurnRequest) -> Box<dyn TurnMachine<R>> {
-        let NewTurn { setup, session, settings, seed, bridged } = turn;
+        let NewTurn { setup, session, settings, seed, bridged, recorder } = turn;
         let bridged = bridged.map(|names| BridgedTools::new(names, &request));
         let plan = self.plan(&request, setup);
-        let turn = Turn::new(request, plan, session, settings, seed, Millis(0));
+        let tape = recorder.and_then(|recorder| {
+            let (plan, seed) = (D::Peer::record_plan(&plan), seed.into());
+            let (request, settings) = (request.clone(), settings.clone());
+            recorder.tape(TurnStart { request, plan, session, settings, seed })
+        });
+        let mut turn = Turn::new(request, plan, session, settings, seed, Millis(0));
+        if let Some(tape) = tape {
+            turn.record(tape);
+        }
         let driver: Arc<dyn Dial<Peer = D::Peer>> = self;
         Box::new(Machine { leg: Box::new(Leg::new(turn, bridged)), driver })
     }

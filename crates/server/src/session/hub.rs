@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::{leg_index::LegIndex, registry::Registry, retries::Retries};
 use crate::{
     auth::AccessTokens, catalog::Catalog, checks::SchemaChecks, counter::Counter, large::LargeWork,
-    limits::TurnSlots, tasks::Tasks,
+    limits::TurnSlots, recorder::Recorder, tasks::Tasks,
 };
 
 /// How long a turn waits for its client.
@@ -40,6 +40,8 @@ pub(crate) struct Hub {
     pub(crate) counter: Counter,
     pub(crate) checks: SchemaChecks,
     pub(crate) large_work: LargeWork,
+    /// There when turns are recorded.
+    pub(crate) recorder: Option<Recorder>,
     pub(crate) tasks: Tasks,
 }
 

@@ -128,6 +128,16 @@ const VALIDATORS: [&str; 27] = [
 /// How far into a result a failure is looked for.
 const OPENING: usize = 400;
 
+/// Whether this part of a tool's name says what kind of tool it is.
+pub(crate) fn is_tool_word(word: &str) -> bool {
+    [&EDITS[..], &READS[..], &PLANS[..]].iter().any(|known| known.contains(&word))
+}
+
+/// How the text of a result begins that reports a failure. Lower case.
+pub(crate) fn failure_beginnings() -> impl Iterator<Item = &'static str> {
+    FAILURES.into_iter()
+}
+
 impl ToolKind {
     pub(super) fn of(tool: &str) -> Self {
         let words = words(tool);
@@ -177,7 +187,7 @@ pub(super) fn words(name: &str) -> Vec<String> {
 }
 
 /// The number in `exit code: 1`, `"exit_code":1`, `exited with code 1`.
-fn exit_code(line: &str) -> Option<i64> {
+pub(crate) fn exit_code(line: &str) -> Option<i64> {
     let line = line.to_ascii_lowercase();
     let after = ["exit code", "exit_code", "exit status", "exited with code"]
         .into_iter()

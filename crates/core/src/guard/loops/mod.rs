@@ -20,6 +20,7 @@ use std::collections::VecDeque;
 
 use sha2::{Digest as _, Sha256};
 
+pub(crate) use self::classify::{exit_code, failure_beginnings, is_tool_word};
 use self::{
     classify::{OutcomeClass, ToolKind, without_note},
     patience::Manner,

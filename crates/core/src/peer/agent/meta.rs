@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::tools::{DescribedTool, PROVIDER, Toolbox, argument_values};
 
 /// The names of the function that lists tools, newest first.
-const LIST: [&str; 2] = ["GetDynamicTools", "GetMcpTools"];
+pub(super) const LIST: [&str; 2] = ["GetDynamicTools", "GetMcpTools"];
 /// The names of the function that calls one.
 pub(super) const CALL: [&str; 2] = ["CallDynamicTool", "CallMcpTool"];
 

@@ -10,6 +10,7 @@ mod native;
 mod peer;
 pub mod probe;
 mod query;
+mod recorded;
 mod refusals;
 mod request;
 mod roots;
@@ -17,6 +18,7 @@ mod service_facts;
 mod state;
 mod telling;
 mod tools;
+pub(crate) mod vocabulary;
 
 pub use blobs::BlobLimits;
 pub use forms::{HistoryForm, HistorySetting, ModelFacts, ModelMemory};

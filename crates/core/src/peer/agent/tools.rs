@@ -18,7 +18,8 @@ use crate::{codec::pbwalk, model::Tool};
 pub(super) const PROVIDER: &str = "ibeam";
 
 /// Prefixes that models put before a tool's name.
-const PREFIXES: [&str; 6] = ["ibeam/", "ibeam:", "ibeam-", "mcp__ibeam__", "mcp_ibeam_", "mcp_"];
+pub(super) const PREFIXES: [&str; 6] =
+    ["ibeam/", "ibeam:", "ibeam-", "mcp__ibeam__", "mcp_ibeam_", "mcp_"];
 
 /// How deep a schema or an argument may nest.
 const MAX_DEPTH: usize = 64;

@@ -154,6 +154,13 @@ const TABLE: &[(About, &[&str])] = &[
     ),
 ];
 
+/// The single words of which the table is made.
+pub(crate) fn words_of_table() -> impl Iterator<Item = &'static str> {
+    let phrases = TABLE.iter().flat_map(|(_, phrases)| phrases.iter());
+    let phrases = phrases.chain(&CONVERSATION).chain(&LOST);
+    phrases.flat_map(|phrase| phrase.split(|c: char| !c.is_ascii_alphanumeric()))
+}
+
 /// Names for a resumed session, and words for its absence.
 const CONVERSATION: [&str; 3] = ["session", "chat", "conversation"];
 const LOST: [&str; 9] = [

@@ -144,6 +144,20 @@ fn open_access_is_a_problem_and_missing_keys_a_note() {
 }
 
 #[test]
+fn recordings_are_mentioned() {
+    let look = |texts| {
+        let mut config = Config::default();
+        config.record.dir = Some(PathBuf::from("/x/recordings"));
+        config.record.texts = texts;
+        let mut found = AuditFindings::default();
+        found.recordings(&config);
+        found.notes.remove(0)
+    };
+    assert!(look(false).contains("placeholders"), "{}", look(false));
+    assert!(look(true).contains("with its texts"), "{}", look(true));
+}
+
+#[test]
 fn contacted_hosts_match_the_table() {
     let config = Config::default();
     let shown: Vec<String> = contacts(&config).into_iter().map(|line| line.origin).collect();

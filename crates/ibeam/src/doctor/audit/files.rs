@@ -205,6 +205,9 @@ impl AuditedFiles {
                 self.write(path, "part of the store", ModeRule::Secret);
             }
         }
+        if let Some(folder) = &config.record.dir {
+            self.write(folder, "recordings of turns", ModeRule::Secret);
+        }
         let runs = config::runs_dir();
         if let Some(folder) = runs.filter(|folder| config.uses_cursor_agent() || folder.exists()) {
             self.write(folder, "cursor-agent folders", ModeRule::Secret);

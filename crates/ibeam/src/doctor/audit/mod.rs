@@ -162,6 +162,7 @@ pub fn audit(subject: &AuditSubject<'_>) -> AuditReport {
     let credential = found.credential(subject);
     let mcp = found.mcp(config);
     let cursor_agent = found.child(config, credential.source.is_some());
+    found.recordings(config);
     let files = files::look(subject, &mut found);
     AuditReport {
         version: env!("CARGO_PKG_VERSION"),
@@ -268,6 +269,19 @@ impl AuditFindings {
             hosts,
             any_address: config.exposed().is_some(),
             origins: config.access.cors_origins.clone(),
+        }
+    }
+
+    fn recordings(&mut self, config: &Config) {
+        match (&config.record.dir, config.record.texts) {
+            (None, _) => {}
+            (Some(_), false) => {
+                self.note("each turn is recorded, with placeholders for texts (`record.dir`)");
+            }
+            (Some(_), true) => self.note(
+                "each turn is recorded with its texts: prompts, answers, files and commands \
+                 (`record.texts`)",
+            ),
         }
     }
 

@@ -22,7 +22,7 @@ mod table;
 mod tools;
 mod troubles;
 
-pub(crate) use self::gateway::{Backend, Gateway};
+pub(crate) use self::gateway::{Backend, Gateway, soon};
 
 /// A test for each scenario and backend.
 macro_rules! on_each_backend {

@@ -113,6 +113,7 @@ impl Bench {
             counter: Counter::new(tasks.clone()),
             checks: SchemaChecks::new(tasks.clone()),
             large_work: LargeWork::new(tasks.clone()),
+            recorder: None,
             tasks: tasks.clone(),
         };
         Self {
@@ -166,6 +167,7 @@ impl Bench {
             settings: Settings::default(),
             seed: [7; 16],
             bridged: None,
+            recorder: None,
         };
         Arc::clone(&self.driver).machine(turn, request()).start(actor)
     }

@@ -87,6 +87,22 @@ impl Equipment {
     }
 }
 
+/// Whether clients call a tool so.
+pub(super) fn is_known_tool(name: &str) -> bool {
+    TABLE.iter().flat_map(|entry| entry.names).any(|known| schema::same(known, name))
+}
+
+/// Whether clients call a parameter so.
+pub(super) fn is_known_parameter(name: &str) -> bool {
+    let mut names = TABLE.iter().flat_map(|entry| entry.slots).flat_map(|(_, names)| *names);
+    names.any(|known| schema::same(known, name))
+}
+
+/// How the text of a result begins that is a refusal or an error. Lower case.
+pub(super) fn failure_beginnings() -> impl Iterator<Item = &'static str> {
+    table::REFUSALS.iter().chain(table::ERRORS).copied()
+}
+
 /// What the client is asked to call.
 #[derive(Clone, Debug)]
 struct Order {

@@ -315,7 +315,7 @@ fn slot_of(name: &str, entry: &Entry) -> Option<Slot> {
 }
 
 /// Whether two names are the same but for case and punctuation.
-fn same(one: &str, other: &str) -> bool {
+pub(super) fn same(one: &str, other: &str) -> bool {
     fn plain(name: &str) -> impl Iterator<Item = u8> {
         name.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase())
     }

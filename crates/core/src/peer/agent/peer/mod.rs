@@ -24,6 +24,7 @@ use self::{
 };
 use super::{
     exec::Back,
+    recorded,
     request::{Plan, RunSpec},
 };
 use crate::{
@@ -31,8 +32,8 @@ use crate::{
     error::{ErrorCode, TurnError},
     model::{FinishReason, Item, Millis, Part, ToolCall, ToolResult, TurnRequest},
     peer::{
-        Adapted, Drift, DriftReport, LinkError, LinkRelease, Peer, PeerEvent, PeerFailure,
-        PeerOutput, Remedy, Shown, TurnClocks, TurnView, classify,
+        Adapted, Drift, DriftReport, LinkError, LinkRelease, OpenRecord, Peer, PeerEvent,
+        PeerFailure, PeerOutput, PlanRecord, Remedy, Shown, TurnClocks, TurnView, classify,
         conversation::{NO_RESULT, said},
     },
 };
@@ -461,6 +462,27 @@ impl Peer for AgentPeer {
 
     fn relieve(&mut self) {
         self.stream.next_heartbeat = None;
+    }
+
+    // === recordings ===
+
+    fn record_plan(plan: &Plan) -> PlanRecord {
+        PlanRecord::Agent(Box::new(recorded::record(plan)))
+    }
+
+    fn recorded_plan(record: PlanRecord, request: &TurnRequest) -> Option<Plan> {
+        match record {
+            PlanRecord::Agent(record) => Some(recorded::plan(*record, request)),
+            PlanRecord::Child(_) => None,
+        }
+    }
+
+    fn record_open(open: &AgentOpen) -> OpenRecord {
+        OpenRecord {
+            prefer_h1: open.prefer_h1,
+            allowed_tools: Some(open.allowed_tools.clone()),
+            ..OpenRecord::default()
+        }
     }
 }
 

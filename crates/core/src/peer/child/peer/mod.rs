@@ -21,8 +21,9 @@ use crate::{
     history,
     model::{AgentMode, Millis, Part, Tool, ToolCall, ToolResult, TurnRequest},
     peer::{
-        DriftReport, InMessage, LinkError, LinkRelease, OutMessage, Peer, PeerCall, PeerEvent,
-        PeerFailure, PeerOutput, Remedy, Shown, StoredState, TurnClocks, TurnView, classify,
+        ChildPlanRecord, DriftReport, InMessage, LinkError, LinkMessage, LinkRelease, OpenRecord,
+        OutMessage, Peer, PeerCall, PeerEvent, PeerFailure, PeerOutput, PlanRecord, Remedy, Shown,
+        StoredState, TurnClocks, TurnView, classify,
         conversation::{NO_RESULT, offered, said},
     },
 };
@@ -327,6 +328,35 @@ impl Peer for ChildPeer {
         let present = self.run.as_ref().map_or(0, |run| run.speaker.unknown());
         DriftReport { unknown_arms: self.unknown + present, ..DriftReport::default() }
     }
+
+    // === recordings ===
+
+    fn record_plan(plan: &ChildPlan) -> PlanRecord {
+        PlanRecord::Child(ChildPlanRecord {
+            model: plan.model.clone(),
+            conversation_id: plan.conversation_id.clone(),
+            images: plan.images,
+            result_bytes: plan.result_bytes,
+            kept: plan.kept.clone(),
+            speaker: plan.speaker,
+        })
+    }
+
+    fn recorded_plan(record: PlanRecord, _: &TurnRequest) -> Option<ChildPlan> {
+        let PlanRecord::Child(record) = record else { return None };
+        let ChildPlanRecord { model, conversation_id, images, result_bytes, kept, speaker } =
+            record;
+        Some(ChildPlan { speaker, model, conversation_id, images, result_bytes, kept })
+    }
+
+    fn record_open(open: &Box<ChildStart>) -> OpenRecord {
+        OpenRecord {
+            model: Some(open.model.clone()),
+            resumes: open.resume.is_some(),
+            tools: open.tools.len(),
+            ..OpenRecord::default()
+        }
+    }
 }
 
 impl ChildPeer {
@@ -418,6 +448,10 @@ impl OutMessage for ToChild {
             Self::CloseInput | Self::Release { .. } => 0,
         }
     }
+
+    fn to_link(&self) -> LinkMessage {
+        LinkMessage::ToChild(self.clone())
+    }
 }
 
 impl InMessage for FromChild {
@@ -426,6 +460,17 @@ impl InMessage for FromChild {
             Self::Output(bytes) => bytes.len(),
             Self::Call(call) => call.arguments.len(),
             Self::Ready(_) | Self::Dropped(_) | Self::Exited(_) => 0,
+        }
+    }
+
+    fn to_link(&self) -> LinkMessage {
+        LinkMessage::FromChild(self.clone())
+    }
+
+    fn from_link(message: LinkMessage) -> Option<Self> {
+        match message {
+            LinkMessage::FromChild(message) => Some(message),
+            LinkMessage::Bytes(_) | LinkMessage::ToChild(_) => None,
         }
     }
 }

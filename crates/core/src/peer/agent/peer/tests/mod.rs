@@ -44,6 +44,7 @@ use crate::{
         request::{Environment, Permissions, Surroundings},
         tools::arguments_map,
     },
+    recording::testing::TapedTurn,
     turn::{Command, Settings, Turn, TurnCommand, TurnState},
 };
 
@@ -97,6 +98,8 @@ struct Bench {
     commands: Vec<TurnCommand<AgentPeer>>,
     events: Vec<TurnEvent>,
     guard: TerminalGuard,
+    /// Every test is a test of replays, too.
+    taped: TapedTurn,
 }
 
 impl Bench {
@@ -128,19 +131,15 @@ impl Bench {
     }
 
     fn planned(request: TurnRequest, plan: Plan, settings: Settings) -> Self {
+        let session = SessionId::from_random(SESSION);
+        let (turn, taped) = TapedTurn::begin(request, plan, session, settings, [7; 16]);
         let mut bench = Self {
-            turn: Turn::new(
-                request,
-                plan,
-                SessionId::from_random(SESSION),
-                settings,
-                [7; 16],
-                Millis(0),
-            ),
+            turn,
             now: Millis(0),
             commands: Vec::new(),
             events: Vec::new(),
             guard: TerminalGuard::default(),
+            taped,
         };
         bench.drain();
         bench

@@ -28,6 +28,8 @@ fn partially_read_file_is_not_written_back() {
         let refused = format!("{:?}", bench.results()).contains("read only in part");
         assert_eq!(refused, !whole, "{text}: {:?}", bench.results());
         assert_eq!(bench.turn.calls().len(), usize::from(whole));
+        // Only the text of the result says that it is a part.
+        bench.taped.check_with_texts();
     }
 }
 

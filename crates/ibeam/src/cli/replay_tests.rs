@@ -1,0 +1,40 @@
+use super::*;
+
+const TOOLS: &str = include_str!("../../../core/tests/recordings/agent-tool-call.jsonl");
+
+fn replayed(text: &str) -> (Recording, Replay) {
+    let recording = Recording::read(text).unwrap();
+    let replay = replay(&recording).unwrap();
+    (recording, replay)
+}
+
+#[test]
+fn a_replay_is_shown_step_by_step() {
+    let (recording, replay) = replayed(TOOLS);
+    let all = shown(&recording, &replay, true);
+    let folded = shown(&recording, &replay, false);
+    for part in
+        ["A turn on `agent`", "given   the request", "does    open a link", "finished: stop"]
+    {
+        assert!(all.contains(part) && folded.contains(part), "no `{part}` in {folded}");
+    }
+    assert!(folded.contains("pieces of text") && !all.contains("pieces of text"), "{folded}");
+    assert!(folded.lines().count() < all.lines().count());
+    assert!(all.contains("does the same as the recording"), "{all}");
+    assert!(!all.contains("- client") && !all.contains("+ client"), "{all}");
+}
+
+#[test]
+fn differences_are_marked() {
+    let (recording, replay) =
+        replayed(&TOOLS.replace("\"reason\":\"stop\"", "\"reason\":\"length\""));
+    let text = shown(&recording, &replay, false);
+    assert!(text.contains("- client  finished: length"), "{text}");
+    assert!(text.contains("+ client  finished: stop"), "{text}");
+    assert!(text.contains("2 lines differ"), "{text}");
+    let value = serde_json::to_value(json(&recording, &replay)).unwrap();
+    assert_eq!(value["differences"], 2);
+    let steps = value["steps"].as_array().unwrap();
+    let missing = steps.iter().find(|step| step["step"] == "missing").unwrap();
+    assert_eq!((&missing["what"], &missing["reason"]), (&"event".into(), &"length".into()));
+}
