@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use super::{
-    AttackScale,
+    AttackScale, bodies,
     honest_stream::{chat, post},
     http2,
     target::TargetAddress,
@@ -119,7 +119,27 @@ pub(super) const ATTACKS: &[Attack] = &[
         name: "wide bodies",
         growth: (32.0, 4.0),
         run: |address, scale| {
-            let body = wide_body(scale);
+            let body = bodies::wide(scale.pick(4 << 20, 16 << 20));
+            Box::pin(async move { Ok(large_bodies(&address, scale, &body)) })
+        },
+        ..QUIET
+    },
+    Attack {
+        name: "deep schemas",
+        growth: (32.0, 4.0),
+        run: |address, scale| {
+            let body = bodies::deep_schema(scale.pick(4 << 20, 16 << 20));
+            Box::pin(async move { Ok(large_bodies(&address, scale, &body)) })
+        },
+        ..QUIET
+    },
+    Attack {
+        name: "schemas as deep as are accepted",
+        // A tree of 32 MB for each, on two threads.
+        growth: (192.0, 0.0),
+        kept: 96.0,
+        run: |address, scale| {
+            let body = bodies::deep_schema(bodies::MOST_NESTED);
             Box::pin(async move { Ok(large_bodies(&address, scale, &body)) })
         },
         ..QUIET
@@ -132,7 +152,7 @@ pub(super) const ATTACKS: &[Attack] = &[
         // The allocator keeps a part of it.
         kept: 192.0,
         run: |address, scale| {
-            let body = long_text(scale);
+            let body = bodies::long_text(scale.pick(4 << 20, 16 << 20));
             Box::pin(async move { Ok(large_bodies(&address, scale, &body)) })
         },
         ..QUIET
@@ -267,19 +287,6 @@ async fn stalled_readers(
 
 async fn hold(_socket: TcpStream) {
     std::future::pending().await
-}
-
-/// Many elements with nothing in them.
-fn wide_body(scale: AttackScale) -> String {
-    let elements = scale.pick(4 << 20, 16 << 20) / 3;
-    format!("{{\"model\":\"auto\",\"messages\":[{}{{}}]}}", "{},".repeat(elements))
-}
-
-/// One message that is answered like any other.
-fn long_text(scale: AttackScale) -> String {
-    let text = "quick brown foxes ".repeat(scale.pick(4 << 20, 16 << 20) / 18);
-    let message = format!("{{\"role\":\"user\",\"content\":\"{text}\"}}");
-    format!("{{\"model\":\"auto\",\"messages\":[{message}]}}")
 }
 
 /// A few requests with this body at once.
