@@ -204,7 +204,13 @@ pub(super) const ATTACKS: &[Attack] = &[
         growth: (320.0, 0.0),
         // Each message is inflated to 33 MiB where its stream is read, dozens of them in a second.
         gap: BUSY_GAP,
-        run: |address, _| Box::pin(async move { Ok(hostile_backend(&address)) }),
+        run: |address, _| Box::pin(async move { Ok(hostile_backend(&address, "bomb")) }),
+        ..QUIET
+    },
+    Attack {
+        name: "last frames of a hostile backend",
+        growth: (32.0, 0.0),
+        run: |address, _| Box::pin(async move { Ok(hostile_backend(&address, "last frame")) }),
         ..QUIET
     },
 ];
@@ -426,10 +432,10 @@ fn background_slots(address: &TargetAddress, scale: AttackScale) -> RunningAttac
 }
 
 /// Clients whose backend answers with kilobytes that become many megabytes.
-fn hostile_backend(address: &TargetAddress) -> RunningAttack {
+fn hostile_backend(address: &TargetAddress, question: &str) -> RunningAttack {
     const CLIENTS: usize = 8;
     let mut tasks = JoinSet::new();
-    let request = Arc::new(chat(address.socket, &address.key, "bomb", false));
+    let request = Arc::new(chat(address.socket, &address.key, question, false));
     let (sent, answers) = (request.len() * CLIENTS, Arc::new(AtomicUsize::new(0)));
     for _ in 0..CLIENTS {
         let (request, socket) = (Arc::clone(&request), address.socket);

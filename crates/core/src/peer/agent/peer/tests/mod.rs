@@ -39,7 +39,7 @@ use crate::{
     models::ModelPick,
     peer::agent::{
         HistoryForm, HistorySetting,
-        blobs::BlobLimits,
+        blobs::{BlobLimits, Blobs},
         request::{Environment, Permissions, Surroundings},
         tools::arguments_map,
     },
