@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use super::{
-    AttackScale,
+    AttackScale, bodies,
     honest_stream::{chat, post},
     http2,
     target::TargetAddress,
@@ -119,7 +119,27 @@ pub(super) const ATTACKS: &[Attack] = &[
         name: "wide bodies",
         growth: (32.0, 4.0),
         run: |address, scale| {
-            let body = wide_body(scale);
+            let body = bodies::wide(scale.pick(4 << 20, 16 << 20));
+            Box::pin(async move { Ok(large_bodies(&address, scale, &body)) })
+        },
+        ..QUIET
+    },
+    Attack {
+        name: "deep schemas",
+        growth: (32.0, 4.0),
+        run: |address, scale| {
+            let body = bodies::deep_schema(scale.pick(4 << 20, 16 << 20));
+            Box::pin(async move { Ok(large_bodies(&address, scale, &body)) })
+        },
+        ..QUIET
+    },
+    Attack {
+        name: "schemas as deep as are accepted",
+        // A tree of 32 MB for each, on two threads.
+        growth: (192.0, 0.0),
+        kept: 96.0,
+        run: |address, scale| {
+            let body = bodies::deep_schema(bodies::MOST_NESTED);
             Box::pin(async move { Ok(large_bodies(&address, scale, &body)) })
         },
         ..QUIET
@@ -132,7 +152,7 @@ pub(super) const ATTACKS: &[Attack] = &[
         // The allocator keeps a part of it.
         kept: 192.0,
         run: |address, scale| {
-            let body = long_text(scale);
+            let body = bodies::long_text(scale.pick(4 << 20, 16 << 20));
             Box::pin(async move { Ok(large_bodies(&address, scale, &body)) })
         },
         ..QUIET
@@ -184,7 +204,13 @@ pub(super) const ATTACKS: &[Attack] = &[
         growth: (320.0, 0.0),
         // Each message is inflated to 33 MiB where its stream is read, dozens of them in a second.
         gap: BUSY_GAP,
-        run: |address, _| Box::pin(async move { Ok(hostile_backend(&address)) }),
+        run: |address, _| Box::pin(async move { Ok(hostile_backend(&address, "bomb")) }),
+        ..QUIET
+    },
+    Attack {
+        name: "last frames of a hostile backend",
+        growth: (32.0, 0.0),
+        run: |address, _| Box::pin(async move { Ok(hostile_backend(&address, "last frame")) }),
         ..QUIET
     },
 ];
@@ -267,19 +293,6 @@ async fn stalled_readers(
 
 async fn hold(_socket: TcpStream) {
     std::future::pending().await
-}
-
-/// Many empty elements.
-fn wide_body(scale: AttackScale) -> String {
-    let elements = scale.pick(4 << 20, 16 << 20) / 3;
-    format!("{{\"model\":\"auto\",\"messages\":[{}{{}}]}}", "{},".repeat(elements))
-}
-
-/// One message that is answered like any other.
-fn long_text(scale: AttackScale) -> String {
-    let text = "quick brown foxes ".repeat(scale.pick(4 << 20, 16 << 20) / 18);
-    let message = format!("{{\"role\":\"user\",\"content\":\"{text}\"}}");
-    format!("{{\"model\":\"auto\",\"messages\":[{message}]}}")
 }
 
 /// A few requests with this body at once.
@@ -419,10 +432,10 @@ fn background_slots(address: &TargetAddress, scale: AttackScale) -> RunningAttac
 }
 
 /// Clients whose backend answers with kilobytes that become many megabytes.
-fn hostile_backend(address: &TargetAddress) -> RunningAttack {
+fn hostile_backend(address: &TargetAddress, question: &str) -> RunningAttack {
     const CLIENTS: usize = 8;
     let mut tasks = JoinSet::new();
-    let request = Arc::new(chat(address.socket, &address.key, "bomb", false));
+    let request = Arc::new(chat(address.socket, &address.key, question, false));
     let (sent, answers) = (request.len() * CLIENTS, Arc::new(AtomicUsize::new(0)));
     for _ in 0..CLIENTS {
         let (request, socket) = (Arc::clone(&request), address.socket);

@@ -4,6 +4,7 @@
 //! connections the gateway still had at the end.
 
 mod attacks;
+mod bodies;
 mod honest_clients;
 mod honest_stream;
 mod http2;

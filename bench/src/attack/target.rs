@@ -35,22 +35,39 @@ steps = [{ text = { text = \"tick \", repeat = 1000000, pace_ms = 10 } }]\n";
 const INFLATED: usize = 33 << 20;
 const SOLID: usize = INFLATED / 100;
 
-/// The rules, and one more: `bomb` is answered with a compressed message of millions of fields
-/// that no schema has.
+/// The same for the last frame of a stream, whose limit before it is inflated is 256 KiB.
+const LAST_INFLATED: usize = 24 << 20;
+const LAST_SOLID: usize = LAST_INFLATED / 120;
+
+/// The rules, and two more that are answered with compressed kilobytes: `bomb` with a message of
+/// millions of fields that no schema has, `last frame` with an error of millions of details.
 fn scenario() -> anyhow::Result<String> {
     let mut state = 1_u32;
-    let noise = std::iter::repeat_with(|| {
+    let mut noise = std::iter::repeat_with(|| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         state.to_be_bytes()[0]
     });
     // Field 127, a number, 0.
     let mut message = [0xF8, 0x07, 0x00].repeat(INFLATED / 3);
-    message.extend(noise.take(SOLID));
-    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
-    gzip.write_all(&message)?;
-    let hex: String = gzip.finish()?.iter().map(|byte| format!("{byte:02x}")).collect();
-    let bomb = format!("steps = [{{ frame = {{ flags = 1, hex = \"{hex}\" }} }}]");
-    Ok(format!("{RULES}[[rule]]\nwhen = {{ contains = \"bomb\" }}\n{bomb}\n"))
+    message.extend(noise.by_ref().take(SOLID));
+    let details = "{},".repeat(LAST_INFLATED / 3);
+    let error = format!(
+        "{{\"error\":{{\"code\":\"internal\",\"message\":\"{}\",\"details\":[{details}{{}}]}}}}",
+        hex(noise.take(LAST_SOLID))
+    );
+    let mut rules = RULES.to_owned();
+    for (name, flags, frame) in [("bomb", 1, message), ("last frame", 3, error.into_bytes())] {
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+        gzip.write_all(&frame)?;
+        let hex = hex(gzip.finish()?);
+        let steps = format!("steps = [{{ frame = {{ flags = {flags}, hex = \"{hex}\" }} }}]");
+        rules.push_str(&format!("[[rule]]\nwhen = {{ contains = \"{name}\" }}\n{steps}\n"));
+    }
+    Ok(rules)
+}
+
+fn hex(bytes: impl IntoIterator<Item = u8>) -> String {
+    bytes.into_iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Short enough to see within an attack that they hold; only the honest stream runs for long.

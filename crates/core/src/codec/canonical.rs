@@ -5,9 +5,11 @@ use std::fmt::Write as _;
 
 use serde_json::{Number, Value};
 
-/// The canonical form of JSON text. What is not JSON stands for itself, trimmed.
+use super::json::JsonSize;
+
+/// The canonical form of JSON text. What is not JSON, or too much of it, stands for itself, trimmed.
 pub(crate) fn canonical(text: &str) -> String {
-    let Ok(value) = serde_json::from_str(text) else {
+    let Some(value) = JsonSize::CLIENT.parse(text) else {
         return text.trim().to_owned();
     };
     let mut out = String::with_capacity(text.len());
@@ -61,6 +63,16 @@ fn write_number(number: &Number, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::canonical;
+    use crate::codec::json::MOST_OBJECTS;
+
+    /// A tree of it would be a hundred times as large.
+    #[test]
+    fn text_of_too_many_objects_stands_for_itself() {
+        let text = |count: usize| format!(" [{}]", vec!["{ }"; count].join(","));
+        assert!(!canonical(&text(MOST_OBJECTS)).contains(' '));
+        let huge = text(3 * MOST_OBJECTS);
+        assert_eq!(canonical(&huge), huge.trim());
+    }
 
     #[test]
     fn equal_values_have_one_canonical_form() {

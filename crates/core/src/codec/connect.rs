@@ -22,6 +22,10 @@ pub const MAX_PAYLOAD: usize = 64 * 1024 * 1024;
 /// The largest payload we inflate. A larger blob is read only when it comes uncompressed.
 pub const MAX_INFLATED: usize = 34 * 1024 * 1024;
 
+/// The largest payload of the frame that ends a stream, on the wire and inflated. It holds an error and
+/// is parsed as JSON or as lines, which become many times as large.
+pub const MAX_END: usize = 256 * 1024;
+
 /// How many bytes one compressed byte may become beyond the first megabyte. Text and code become
 /// three to twenty; gzip can make a thousand of one, and then a few kilobytes cost as much time and
 /// memory as [`MAX_INFLATED`].
@@ -86,7 +90,10 @@ impl Decoder {
     #[expect(clippy::should_implement_trait, reason = "`Iterator` has no place for the error")]
     pub fn next(&mut self) -> Result<Option<Envelope>, FrameError> {
         let Some((flags, payload)) = self.next_frame()? else { return Ok(None) };
-        let payload = if flags & FLAG_GZIP == 0 { payload } else { inflate(&payload)? };
+        let payload = match flags & FLAG_GZIP {
+            0 => payload,
+            _ => inflate(&payload, if ends(flags) { MAX_END } else { MAX_INFLATED })?,
+        };
         Ok(Some(match flags & !FLAG_GZIP {
             0 => Envelope::Message(payload),
             FLAG_END => Envelope::End(parse_end(&payload).map_err(|_| FrameError::EndJson)?),
@@ -108,7 +115,7 @@ impl Decoder {
             return Ok(None);
         };
         let len = u32::from_be_bytes([a, b, c, d]) as usize;
-        if len > MAX_PAYLOAD {
+        if len > if ends(flags) { MAX_END } else { MAX_PAYLOAD } {
             return Err(FrameError::TooLarge(len));
         }
         if flags & !(FLAG_GZIP | FLAG_END | FLAG_TRAILER) != 0 {
@@ -135,6 +142,11 @@ impl Decoder {
             self.ready = Bytes::new();
         }
     }
+}
+
+/// Whether a frame with these flags is the last one of its stream.
+fn ends(flags: u8) -> bool {
+    flags & (FLAG_END | FLAG_TRAILER) != 0
 }
 
 /// Everything in these chunks, up to the first error.
@@ -199,8 +211,8 @@ pub fn end_frame(error: Option<&ConnectError>) -> Bytes {
 /// would give it to the next thread that needs some, and never return it.
 const MAPPED: usize = 1 << 20;
 
-fn inflate(payload: &[u8]) -> Result<Bytes, FrameError> {
-    let most = payload.len().saturating_mul(MAX_RATIO).clamp(ANY_RATIO, MAX_INFLATED);
+fn inflate(payload: &[u8], most: usize) -> Result<Bytes, FrameError> {
+    let most = payload.len().saturating_mul(MAX_RATIO).max(ANY_RATIO).min(most);
     // Its last four bytes say how long it is, and the decoder compares them at the end. What a lie
     // costs beyond the bytes that come is never touched.
     let length = payload.last_chunk().map_or(0, |length| u32::from_le_bytes(*length));

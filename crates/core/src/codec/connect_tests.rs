@@ -93,7 +93,7 @@ fn a_payload_inflates_up_to_the_limit() {
 fn large_and_small_messages_are_inflated_whole() {
     for count in [3, 300_000, 700_000_u32] {
         let text: Vec<u8> = (0..count).flat_map(u32::to_be_bytes).collect();
-        assert_eq!(inflate(&gzip(&text)).unwrap(), text);
+        assert_eq!(inflate(&gzip(&text), MAX_INFLATED).unwrap(), text);
     }
 }
 
@@ -106,7 +106,8 @@ fn message_with_a_wrong_length_is_an_error() {
             let end = packed.len() - 4;
             packed.truncate(end);
             packed.extend_from_slice(&announced.to_le_bytes());
-            assert_eq!(inflate(&packed), Err(FrameError::Gzip), "{length} as {announced}");
+            let read = inflate(&packed, MAX_INFLATED);
+            assert_eq!(read, Err(FrameError::Gzip), "{length} as {announced}");
         }
     }
 }
@@ -119,6 +120,29 @@ fn compression_ratio_is_limited() {
     let bomb = zeros(8 * ANY_RATIO);
     assert!(bomb.len() * MAX_RATIO < 8 * ANY_RATIO, "{}", bomb.len());
     assert_eq!(read_all(&[&bomb]), [Err(FrameError::TooLarge(8 * ANY_RATIO))]);
+}
+
+/// It is parsed whole: a list of empty details would be sixty times as large as its bytes.
+#[test]
+fn last_frame_is_limited_on_the_wire_and_inflated() {
+    let end = |flags: u8, length: usize| {
+        let body =
+            format!(r#"{{"error":{{"code":"internal","message":"{}"}}}}"#, " ".repeat(length));
+        let body = if flags & FLAG_GZIP == 0 { body.into_bytes() } else { gzip(body.as_bytes()) };
+        read_all(&[&frame(flags, &body)]).remove(0)
+    };
+    for kind in [FLAG_END, FLAG_TRAILER] {
+        for gzipped in [0, FLAG_GZIP] {
+            assert!(end(kind | gzipped, MAX_END - 100).is_ok());
+            let large = end(kind | gzipped, MAX_END);
+            assert!(
+                matches!(large, Err(FrameError::TooLarge(size)) if size > MAX_END),
+                "{large:?}"
+            );
+        }
+    }
+    // The header is enough.
+    assert_eq!(read_all(&[b"\x02\x00\x04\x00\x01"]), [Err(FrameError::TooLarge(MAX_END + 1))]);
 }
 
 #[test]

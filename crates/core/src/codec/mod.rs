@@ -4,6 +4,7 @@
 pub(crate) mod canonical;
 pub mod connect;
 mod connect_error;
+pub(crate) mod json;
 pub mod jsonrpc;
 pub mod ndjson;
 pub mod pbwalk;

@@ -1,15 +1,22 @@
 //! One look over a request body before it is read: how deep it nests, how many fields
-//! an object has and how many elements all arrays, and that no field appears twice. Serde
-//! checks that only for the fields it knows, and schemas and arguments are kept as they are written.
+//! an object has, how many objects, fields and array elements there are in total, and that no field
+//! appears twice. Serde checks that only for the fields it knows, and schemas and arguments are
+//! kept as they are written until they are parsed later.
 //!
 //! The scan continues where the JSON is wrong and does not report it: the parser finds
 //! that too, and has the better words.
 
 use std::borrow::Cow;
 
-use memchr::memchr2;
+use serde_json::value::RawValue;
 
-use crate::error::{ErrorCode, TurnError};
+use crate::{
+    codec::json::{
+        JsonSize, JsonToken, JsonTokens, MOST_ELEMENTS, MOST_FIELDS, MOST_OBJECTS, RawText,
+    },
+    error::{ErrorCode, TurnError},
+    model::{Item, TurnRequest},
+};
 
 /// Levels of objects and arrays. The parser's own limit is 128, also for a schema that
 /// is read once more by itself; here the error can name the place.
@@ -19,11 +26,6 @@ const DEEPEST: usize = 120;
 /// [`DEEPEST`] are what bounds their number.
 const WIDEST: usize = 10_000;
 
-/// Elements of all arrays together. An element may be three bytes of a body and hundreds in
-/// memory; conversations of a week have some thousand of them. As many as this take 15 ms to decode.
-const MOST_ELEMENTS: usize = 50_000;
-
-/// Up to this number of names are compared pairwise; more are sorted.
 const FEW: usize = 16;
 
 /// The longest path that is put into a message.
@@ -39,13 +41,54 @@ pub(super) fn check(body: &[u8]) -> Result<(), TurnError> {
     let what = match fault.kind {
         FaultKind::Deep => format!("`{path}` nests deeper than {DEEPEST} levels"),
         FaultKind::Wide => format!("the object around `{path}` has more than {WIDEST} fields"),
-        FaultKind::Many => {
+        FaultKind::Elements => {
             format!("its arrays have more than {MOST_ELEMENTS} elements in total, at `{path}`")
+        }
+        FaultKind::Objects => {
+            format!("it has more than {MOST_OBJECTS} objects in total, at `{path}`")
+        }
+        FaultKind::Fields => {
+            format!("its objects have more than {MOST_FIELDS} fields in total, at `{path}`")
         }
         FaultKind::Twice => format!("`{path}` is given twice"),
     };
     let text = format!("the request body cannot be used: {what}");
     Err(TurnError::new(ErrorCode::InvalidJson, text).param(path))
+}
+
+/// JSON of one request that is parsed into trees later and that [`check`] does not see, because it
+/// is in a string or is stored. All of it may be a tree at once, so it is limited in total.
+#[derive(Debug, Default)]
+pub(in crate::wire) struct DeferredJson(JsonSize);
+
+impl DeferredJson {
+    /// Checks all tool schemas and arguments of a request to which stored items were added.
+    ///
+    /// # Errors
+    /// `InvalidJson`, at `path`.
+    pub(in crate::wire) fn check(turn: &TurnRequest, path: &str) -> Result<(), TurnError> {
+        let mut all = Self::default();
+        let schemas = turn.tools.iter().filter_map(|tool| tool.schema.as_deref());
+        let arguments = turn.items.iter().filter_map(|item| match item {
+            Item::ToolCall(call) => Some(call.arguments.as_str()),
+            Item::Message(_) | Item::ToolResult(_) | Item::Reasoning(_) => None,
+        });
+        schemas.map(RawValue::get).chain(arguments).try_for_each(|text| all.add(text, path))
+    }
+
+    /// # Errors
+    /// `InvalidJson`: with this text, which is at `path`, all of it is too much.
+    pub(in crate::wire) fn add(&mut self, text: &str, path: &str) -> Result<(), TurnError> {
+        const MOST: JsonSize = JsonSize { opened: MOST_OBJECTS, commas: MOST_FIELDS };
+        if self.0.add(text, MOST) {
+            return Ok(());
+        }
+        let text = format!(
+            "the arguments and schemas of the tools have more than {MOST_OBJECTS} objects or \
+             {MOST_FIELDS} fields in total, at `{path}`"
+        );
+        Err(TurnError::new(ErrorCode::InvalidJson, text).param(path.to_owned()))
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -59,7 +102,9 @@ struct Fault {
 enum FaultKind {
     Deep,
     Wide,
-    Many,
+    Elements,
+    Objects,
+    Fields,
     Twice,
 }
 
@@ -74,14 +119,14 @@ fn find(body: &[u8]) -> Option<Fault> {
     // For each open object, how many names there were before it; for an array, nothing.
     let mut open: Vec<Option<usize>> = Vec::new();
     let mut name_next = false;
-    let mut elements = 0;
+    let (mut elements, mut objects, mut fields) = (0, 0, 0);
     for (at, token) in JsonTokens::new(body) {
         let in_array = open.last().is_some_and(Option::is_none);
         // An array that has none counts as well: it is something in memory.
         if token == JsonToken::Array || (token == JsonToken::Comma && in_array) {
             elements += 1;
             if elements > MOST_ELEMENTS {
-                return Some(Fault { kind: FaultKind::Many, at });
+                return Some(Fault { kind: FaultKind::Elements, at });
             }
         }
         match token {
@@ -91,6 +136,10 @@ fn find(body: &[u8]) -> Option<Fault> {
                 if names.len() - first == WIDEST {
                     return Some(Fault { kind: FaultKind::Wide, at });
                 }
+                fields += 1;
+                if fields > MOST_FIELDS {
+                    return Some(Fault { kind: FaultKind::Fields, at });
+                }
                 names.push(FieldName { text: text.plain(), at });
             }
             JsonToken::Text(_) => {}
@@ -99,6 +148,10 @@ fn find(body: &[u8]) -> Option<Fault> {
                     return Some(Fault { kind: FaultKind::Deep, at });
                 }
                 name_next = token == JsonToken::Object;
+                objects += usize::from(name_next);
+                if objects > MOST_OBJECTS {
+                    return Some(Fault { kind: FaultKind::Objects, at });
+                }
                 open.push(name_next.then_some(names.len()));
             }
             JsonToken::Comma => name_next = open.last().is_some_and(Option::is_some),
@@ -203,88 +256,6 @@ fn path(body: &[u8], end: usize) -> String {
         }
     }
     path
-}
-
-// === tokens ===
-
-/// What structure is made of. Numbers, words and colons say nothing about it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum JsonToken<'a> {
-    Object,
-    Array,
-    Close,
-    Comma,
-    Text(RawText<'a>),
-}
-
-/// A string as it is written, without its quotes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct RawText<'a> {
-    raw: &'a [u8],
-    escaped: bool,
-}
-
-impl<'a> RawText<'a> {
-    fn plain(self) -> Cow<'a, [u8]> {
-        if !self.escaped {
-            return Cow::Borrowed(self.raw);
-        }
-        // Escapes that mean nothing are the parser's to refuse.
-        let quoted = [b"\"", self.raw, b"\""].concat();
-        serde_json::from_slice::<String>(&quoted)
-            .map_or(Cow::Borrowed(self.raw), |text| Cow::Owned(text.into_bytes()))
-    }
-}
-
-/// The tokens of a body, each with its place. They end where a string does not.
-struct JsonTokens<'a> {
-    body: &'a [u8],
-    at: usize,
-}
-
-impl<'a> JsonTokens<'a> {
-    fn new(body: &'a [u8]) -> Self {
-        Self { body, at: 0 }
-    }
-
-    /// The string that begins at `self.at`, behind its quote.
-    fn text(&mut self) -> Option<RawText<'a>> {
-        let all = self.body.get(self.at..)?;
-        let mut end = 0;
-        let mut escaped = false;
-        loop {
-            let rest = all.get(end..)?;
-            let next = memchr2(b'"', b'\\', rest)?;
-            end += next;
-            if rest.get(next) == Some(&b'"') {
-                self.at += end + 1;
-                return Some(RawText { raw: all.get(..end)?, escaped });
-            }
-            escaped = true;
-            end += 2;
-        }
-    }
-}
-
-impl<'a> Iterator for JsonTokens<'a> {
-    type Item = (usize, JsonToken<'a>);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            let at = self.at;
-            let byte = *self.body.get(at)?;
-            self.at += 1;
-            let token = match byte {
-                b'"' => JsonToken::Text(self.text()?),
-                b'{' => JsonToken::Object,
-                b'[' => JsonToken::Array,
-                b'}' | b']' => JsonToken::Close,
-                b',' => JsonToken::Comma,
-                _ => continue,
-            };
-            return Some((at, token));
-        }
-    }
 }
 
 #[cfg(test)]

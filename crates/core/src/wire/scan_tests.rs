@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::{DEEPEST, FEW, MOST_ELEMENTS, PATH_CAP, WIDEST, check};
+use super::{DEEPEST, FEW, MOST_ELEMENTS, MOST_FIELDS, MOST_OBJECTS, PATH_CAP, WIDEST, check};
 use crate::error::ErrorCode;
 
 /// The path and the words of a refusal.
@@ -237,4 +237,78 @@ fn total_number_of_array_elements_is_limited() {
     let fields: Vec<String> = (0..30).map(|n| format!(r#""f{n}":",,,,""#)).collect();
     let objects = vec![format!("{{{}}}", fields.join(",")); 10_000];
     assert!(check(format!("[{}]", objects.join(",")).as_bytes()).is_ok());
+}
+
+/// `count` objects of one field in each other, a hundred levels deep.
+fn deep_objects(count: usize) -> String {
+    let chain = |levels: usize| format!("{}0{}", r#"{"a":"#.repeat(levels), "}".repeat(levels));
+    let fields: Vec<String> =
+        (0..count / 100).map(|n| format!(r#""k{n}":{}"#, chain(100))).collect();
+    format!("{{{}}}", fields.join(","))
+}
+
+#[test]
+fn total_number_of_objects_is_limited() {
+    let body = |schema: &str| {
+        format!(r#"{{"tools":[{{"type":"function","function":{{"parameters":{schema}}}}}]}}"#)
+    };
+    assert!(check(body(&deep_objects(MOST_OBJECTS - 100)).as_bytes()).is_ok());
+    let (path, text) = refused(&body(&deep_objects(MOST_OBJECTS)));
+    assert!(path.starts_with("tools[0].function.parameters.k499.a.a"), "{path}");
+    assert!(text.contains("it has more than 50000 objects in total"), "{text}");
+}
+
+#[test]
+fn total_number_of_fields_is_limited() {
+    let object = |fields: usize| {
+        let fields: Vec<String> = (0..fields).map(|n| format!(r#""k{n}":0"#)).collect();
+        format!("{{{}}}", fields.join(","))
+    };
+    let objects = vec![object(WIDEST); MOST_FIELDS / WIDEST].join(",");
+    assert!(check(format!("[{objects}]").as_bytes()).is_ok());
+    let (path, text) = refused(&format!("[{objects},{}]", object(1)));
+    assert_eq!(path, "[50].k0");
+    assert!(text.contains("its objects have more than 500000 fields in total"), "{text}");
+}
+
+#[test]
+fn arguments_in_strings_are_limited_in_total() {
+    let text = deep_objects(MOST_OBJECTS / 2);
+    let chat = |calls: usize| {
+        let call = serde_json::json!({"id": "c", "type": "function",
+            "function": {"name": "t", "arguments": text}});
+        let message = serde_json::json!({"role": "assistant", "tool_calls": vec![call; calls]});
+        serde_json::json!({"model": "auto", "messages":
+            [{"role": "user", "content": "hi"}, message]})
+    };
+    let responses = |calls: usize| {
+        let call = serde_json::json!({"type": "function_call", "call_id": "c", "name": "t",
+            "arguments": text});
+        serde_json::json!({"model": "auto", "input": vec![call; calls]})
+    };
+    let chat_error = |calls| crate::wire::chat::decode(chat(calls).to_string().as_bytes()).err();
+    let responses_error =
+        |calls| crate::wire::responses::decode(responses(calls).to_string().as_bytes()).err();
+    assert_eq!(chat_error(1), None);
+    assert_eq!(responses_error(1), None);
+    for (error, path) in [
+        (chat_error(2), "messages[1].tool_calls[1].function.arguments"),
+        (responses_error(2), "input[1].arguments"),
+    ] {
+        let error = error.expect(path);
+        assert_eq!(error.code, ErrorCode::InvalidJson);
+        assert_eq!(error.param.as_deref(), Some(path));
+        assert!(error.message.contains("more than 50000 objects"), "{}", error.message);
+    }
+}
+
+/// Everything that a body may contain is later parsed, and not treated as a text.
+#[test]
+fn accepted_json_is_never_too_large_for_a_tree() {
+    let text = deep_objects(MOST_OBJECTS - 100);
+    assert!(check(text.as_bytes()).is_ok());
+    assert!(crate::codec::json::JsonSize::CLIENT.fits(&text));
+    let lists = format!("[{}]", vec!["[0]"; MOST_ELEMENTS / 2 - 1].join(","));
+    assert!(check(lists.as_bytes()).is_ok());
+    assert!(crate::codec::json::JsonSize::CLIENT.fits(&lists));
 }

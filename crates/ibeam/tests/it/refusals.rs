@@ -223,10 +223,12 @@ fn large_bodies(report: &mut Report<'_>) {
 /// Bodies that are much more in memory than on the wire, and large ones that are not.
 fn wide_bodies(report: &mut Report<'_>) {
     let gateway = report.gateway;
-    let mut send = |what: &str, bodies: usize, piece: &str, size: usize| {
+    let messages = |piece: &str, size: usize| {
         let elements = format!("{piece},").repeat(size / (piece.len() + 1));
         // The last element is invalid, so all of it has to be read.
-        let body = format!(r#"{{"model":"auto","messages":[{elements}42]}}"#);
+        format!(r#"{{"model":"auto","messages":[{elements}42]}}"#)
+    };
+    let mut send = |what: &str, bodies: usize, body: &str| {
         let grown = report.phase(what, bodies, || {
             let statuses: Vec<u16> = std::thread::scope(|scope| {
                 let send = || {
@@ -246,13 +248,37 @@ fn wide_bodies(report: &mut Report<'_>) {
         let most = (4 * body.len() * bodies).max(32 << 20);
         assert!(grown << 10 < most, "{what}: {grown} KiB for {} bytes", body.len() * bodies);
     };
-    send("60 MiB of empty messages", 1, "{}", 60 << 20);
-    send("16 MiB of them, three at a time", 3, "{}", 16 << 20);
+    send("60 MiB of empty messages", 1, &messages("{}", 60 << 20));
+    send("16 MiB of them, three at a time", 3, &messages("{}", 16 << 20));
     // One more would be refused before it is decoded.
-    send("as many as are decoded", 1, "{}", 3 * 49_998);
+    send("as many as are decoded", 1, &messages("{}", 3 * 49_998));
+    send("16 MiB of nested schemas", 1, &nested_schemas(16 << 20));
+    // One more would be refused, so this is parsed, again and again.
+    let nested = nested_schemas(6 * 49_000);
+    send("as many as are parsed", 1, &nested.replace("\"messages\":[]", "\"messages\":[42]"));
     let text = "x".repeat(10_000);
     let message = format!(r#"{{"role":"user","content":"{text}"}}"#);
-    send("16 MiB of text, three at a time", 3, &message, 16 << 20);
+    send("16 MiB of text, three at a time", 3, &messages(&message, 16 << 20));
+}
+
+/// A request with tools whose schemas are chains of objects of one field: six bytes each, and
+/// hundreds in a tree. No object has too many fields, and none is too deep.
+fn nested_schemas(size: usize) -> String {
+    const LEVELS: usize = 110;
+    let chain = format!("{}0{}", r#"{"a":"#.repeat(LEVELS), "}".repeat(LEVELS));
+    let chains: Vec<String> =
+        (0..size / chain.len()).map(|n| format!(r#""k{n}":{chain}"#)).collect();
+    let tools: Vec<String> = chains
+        .chunks(9_000)
+        .enumerate()
+        .map(|(n, chains)| {
+            let schema = chains.join(",");
+            format!(
+                r#"{{"type":"function","function":{{"name":"t{n}","parameters":{{{schema}}}}}}}"#
+            )
+        })
+        .collect();
+    format!(r#"{{"model":"auto","tools":[{}],"messages":[]}}"#, tools.join(","))
 }
 
 /// Each of them is allowed, all of them together are not. Small requests come through.

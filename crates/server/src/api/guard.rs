@@ -12,6 +12,7 @@ use std::{
 };
 
 use axum::{
+    body::Body,
     extract::{Request, State},
     middleware::Next,
     response::{IntoResponse as _, Response},
@@ -21,6 +22,7 @@ use http::{
     uri::Authority,
 };
 use ibeam_core::{
+    challenge::CHALLENGE,
     error::{ErrorCode, TurnError},
     model::ids,
 };
@@ -43,6 +45,12 @@ const ASKS_PRIVATE_NETWORK: HeaderName =
     HeaderName::from_static("access-control-request-private-network");
 const ALLOWS_PRIVATE_NETWORK: HeaderName =
     HeaderName::from_static("access-control-allow-private-network");
+
+/// How much of the path is kept while a request without a key waits, and of each header that matters.
+const LONGEST: usize = 1024;
+
+/// No method is as long as this; one that is longer is as unknown when it is cut.
+const LONGEST_METHOD: usize = 32;
 
 /// What probes and people may read without the key.
 pub const OPEN_PATHS: [&str; 8] = [
@@ -173,11 +181,14 @@ pub(super) async fn guard<S: GatewayService>(
     request: Request,
     next: Next,
 ) -> Response {
-    let (mut parts, body) = request.into_parts();
+    let (mut parts, mut body) = request.into_parts();
+    if let Some(head) = parts.method.as_str().get(..LONGEST_METHOD) {
+        parts.method = Method::from_bytes(head.as_bytes()).unwrap_or_default();
+    }
     let id = request_id(&parts.headers)
         .unwrap_or_else(|| format!("req_{}", ids::hex(&shared.service.random())));
     let log = Arc::new(RequestLog::new(id.clone(), parts.method.clone(), parts.uri.path()));
-    let origin_header = parts.headers.get(header::ORIGIN).cloned();
+    let mut origin_header = parts.headers.get(header::ORIGIN).cloned();
     let origin = match &origin_header {
         None => shared.rules.unsaid(&parts),
         Some(value) => {
@@ -188,10 +199,13 @@ pub(super) async fn guard<S: GatewayService>(
 
     let dialect = dialect.of(&parts.headers);
     let checked = check(&shared.rules, &parts, origin);
-    let keyless = match parts.extensions.get::<ConnectionHandle>() {
+    let keyless = match parts.extensions.get::<ConnectionHandle>().cloned() {
         Some(ConnectionHandle(line)) if checked.is_err() || is_open(&parts) => {
-            let permit = line.keyless();
-            permit.await
+            // It may wait for long, and without a key it may not hold much.
+            parts = lean(&parts);
+            body = Body::empty();
+            origin_header = parts.headers.get(header::ORIGIN).cloned();
+            line.keyless().await
         }
         Some(ConnectionHandle(line)) => {
             line.showed_key();
@@ -242,6 +256,37 @@ pub(super) async fn guard<S: GatewayService>(
         );
     }
     response
+}
+
+/// What the answer to a request without a key depends on, in memory of its own: what the client
+/// sent is in one piece with the whole head.
+fn lean(parts: &Parts) -> Parts {
+    const HEADERS: [HeaderName; 5] = [
+        header::ORIGIN,
+        header::ACCESS_CONTROL_REQUEST_METHOD,
+        header::ACCESS_CONTROL_REQUEST_HEADERS,
+        ASKS_PRIVATE_NETWORK,
+        HeaderName::from_static(CHALLENGE),
+    ];
+    let (mut kept, ()) = http::Request::new(()).into_parts();
+    kept.method = parts.method.clone();
+    kept.version = parts.version;
+    let path = parts.uri.path();
+    kept.uri = path.get(..LONGEST).unwrap_or(path).parse().unwrap_or_default();
+    let copy = |value: &[u8]| {
+        let value = value.get(..LONGEST).is_none().then_some(value)?;
+        HeaderValue::from_bytes(value).ok()
+    };
+    for name in HEADERS {
+        if let Some(value) = parts.headers.get(&name).and_then(|value| copy(value.as_bytes())) {
+            kept.headers.insert(name, value);
+        }
+    }
+    let name = names(parts).into_iter().flatten().next();
+    if let Some(host) = name.and_then(|name| copy(name.as_bytes())) {
+        kept.headers.insert(header::HOST, host);
+    }
+    kept
 }
 
 fn check(rules: &AccessRules, parts: &Parts, origin: PageOrigin) -> Result<Caller, TurnError> {

@@ -10,6 +10,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use secrecy::ExposeSecret as _;
 use sha2::{Digest as _, Sha256};
+use tower::ServiceExt as _;
 
 use super::*;
 use crate::{
@@ -382,4 +383,79 @@ async fn one_log_line_per_request_and_no_secret_in_it() {
     for word in ["WARN", "second", "status=401", "invalid_api_key"] {
         assert!(lines[1].contains(word), "{word} in {log}");
     }
+}
+
+/// A connection on which requests without a key wait.
+#[derive(Default)]
+struct FullConnection(tokio::sync::Notify);
+
+impl crate::api::ClientConnection for FullConnection {
+    fn begin(&self) -> Box<dyn Send> {
+        Box::new(())
+    }
+
+    fn asked_to_leave(&self) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(std::future::pending())
+    }
+
+    fn showed_key(&self) {}
+
+    fn keyless(
+        &self,
+    ) -> std::pin::Pin<Box<dyn Future<Output = Option<crate::api::KeylessPermit>> + Send>> {
+        self.0.notify_one();
+        Box::pin(std::future::pending())
+    }
+}
+
+/// There may be a hundred of them on each connection, each with a head of 64 KiB.
+#[tokio::test]
+async fn request_without_a_key_holds_little_while_it_waits() {
+    struct Sent(Arc<[u8]>);
+    impl AsRef<[u8]> for Sent {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+    let app = app(with(ApiSettings::default())).0;
+    for (path, host) in [("/health", "localhost"), ("/v1/models", "evil.example")] {
+        let line = Arc::new(FullConnection::default());
+        let sent: Arc<[u8]> = vec![b'x'; 60 << 10].into();
+        let whole = bytes::Bytes::from_owner(Sent(Arc::clone(&sent)));
+        // Two values in one piece, as a client sends them.
+        let part = |piece| HeaderValue::from_maybe_shared::<bytes::Bytes>(piece).unwrap();
+        let mut request = header(get(path), "host", host);
+        request.headers_mut().insert("origin", part(whole.slice(..9)));
+        request.headers_mut().insert("x-long", part(whole));
+        request.extensions_mut().insert(ConnectionHandle(line.clone()));
+        let answer = crate::tasks::Tasks::new().spawn("test", app.clone().oneshot(request));
+        line.0.notified().await;
+        assert_eq!(Arc::strong_count(&sent), 1, "{path}: the head is kept");
+        answer.abort();
+    }
+}
+
+#[test]
+fn what_answers_depend_on_is_kept_while_a_request_waits() {
+    let long = "x".repeat(LONGEST);
+    let request = Request::options(format!("http://localhost:7/{long}?query"))
+        .header("origin", "http://page.example")
+        .header("access-control-request-method", "POST")
+        .header("access-control-request-headers", long)
+        .header(CHALLENGE, "abc")
+        .header("user-agent", "someone")
+        .body(());
+    let kept = lean(&request.unwrap().into_parts().0);
+    assert_eq!(kept.method, Method::OPTIONS);
+    assert_eq!(kept.uri.path().len(), LONGEST);
+    let mut headers: Vec<_> =
+        kept.headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
+    headers.sort_unstable();
+    let expected = [
+        ("access-control-request-method", "POST"),
+        ("host", "localhost:7"),
+        ("origin", "http://page.example"),
+        (CHALLENGE, "abc"),
+    ];
+    assert_eq!(headers, expected);
 }

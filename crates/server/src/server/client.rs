@@ -14,7 +14,7 @@ use hyper_util::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
-    sync::{Semaphore, watch},
+    sync::{Notify, Semaphore, watch},
     time::{Instant, sleep, sleep_until, timeout},
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
@@ -42,6 +42,9 @@ const STREAMS: u32 = 100;
 
 /// Those among them that come without a valid key. What is beyond that waits.
 const KEYLESS: usize = 8;
+
+/// How long more than so many may wait. A client that reads its answers never has that many for long.
+const KEYLESS_WAIT: Duration = Duration::from_secs(2);
 
 /// How much a connection of HTTP/2 may send ahead of being read. A client without a key can make us
 /// buffer this much.
@@ -148,14 +151,15 @@ pub(super) async fn client(
     let inner = TowerToHyperService::new(host.router);
     let (of, answers) = (Arc::clone(&member), Arc::clone(&progress));
     let shutdown = host.shutdown.clone();
-    let keyless = Arc::new(Semaphore::new(KEYLESS));
+    let keyless = Arc::new(KeylessRequests::default());
+    let waiting = Arc::clone(&keyless);
     let service = service_fn(move |mut request: http::Request<Incoming>| {
         let busy = of.begin();
         let (inner, answers) = (inner.clone(), Arc::clone(&answers));
         let place = RequestPlace {
             member: Arc::clone(&of),
             shutdown: shutdown.clone(),
-            keyless: Arc::clone(&keyless),
+            keyless: Arc::clone(&waiting),
         };
         request.extensions_mut().insert(ConnectionHandle(Arc::new(place)));
         async move {
@@ -171,6 +175,7 @@ pub(super) async fn client(
         biased;
         result = connection.as_mut() => return ended(result),
         () = progress.stalled() => return cut(),
+        () = keyless.too_many() => return flooded(),
         leave = asked_to_leave(&member, idle) => leave,
         () = member.evicted() => LeaveReason::Evicted,
         () = host.shutdown.draining() => LeaveReason::Draining,
@@ -296,6 +301,12 @@ fn ended<E: std::fmt::Display>(result: Result<(), E>) {
     }
 }
 
+fn flooded() {
+    info!(
+        "a client without a key does not read the answers to many requests; closing its connection"
+    );
+}
+
 fn cut() {
     info!("a client stopped reading its answer; closing its connection");
 }
@@ -304,7 +315,7 @@ fn cut() {
 struct RequestPlace {
     member: Arc<ConnectionSlot>,
     shutdown: Shutdown,
-    keyless: Arc<Semaphore>,
+    keyless: Arc<KeylessRequests>,
 }
 
 impl ClientConnection for RequestPlace {
@@ -327,8 +338,46 @@ impl ClientConnection for RequestPlace {
     }
 
     fn keyless(&self) -> Pin<Box<dyn Future<Output = Option<KeylessPermit>> + Send>> {
-        let permits = Arc::clone(&self.keyless);
-        Box::pin(async move { permits.acquire_owned().await.ok().map(KeylessPermit::from) })
+        let requests = Arc::clone(&self.keyless);
+        Box::pin(async move { requests.permit().await })
+    }
+}
+
+/// The requests without a valid key on one connection.
+struct KeylessRequests {
+    permits: Arc<Semaphore>,
+    /// Those that wait longest, and not for too long.
+    places: Semaphore,
+    too_many: Notify,
+}
+
+impl Default for KeylessRequests {
+    fn default() -> Self {
+        Self {
+            permits: Arc::new(Semaphore::new(KEYLESS)),
+            places: Semaphore::new(KEYLESS),
+            too_many: Notify::new(),
+        }
+    }
+}
+
+impl KeylessRequests {
+    async fn permit(&self) -> Option<KeylessPermit> {
+        if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
+            return Some(permit.into());
+        }
+        let Ok(place) = timeout(KEYLESS_WAIT, self.places.acquire()).await else {
+            self.too_many.notify_one();
+            return pending().await;
+        };
+        let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
+        drop(place);
+        permit.map(KeylessPermit::from)
+    }
+
+    /// Ends when more requests than may have waited for too long.
+    async fn too_many(&self) {
+        self.too_many.notified().await;
     }
 }
 

@@ -172,9 +172,8 @@ async fn silent_stream_stays_open_while_it_is_read() {
     assert!(!served.ended.is_finished());
 }
 
-/// As `/docs` to clients that open a hundred streams and no window.
-#[tokio::test(start_paused = true)]
-async fn concurrent_streams_without_a_key_are_limited() {
+/// `/docs` as the guard answers it to clients without a key.
+fn keyless_router() -> Router {
     async fn page(ConnectionHandle(line): ConnectionHandle) -> Response {
         let permit = line.keyless().await.unwrap();
         let mut response = PAGE.into_response();
@@ -184,29 +183,79 @@ async fn concurrent_streams_without_a_key_are_limited() {
     let keyless = get(async |request: Request<Body>| {
         page(request.extensions().get::<ConnectionHandle>().unwrap().clone()).await
     });
-    let mut served = serve(router().route("/docs", keyless), 1 << 20).await;
+    router().route("/docs", keyless)
+}
+
+/// Sends so many requests for `/docs`, each with a head of so many bytes. `answered` counts the
+/// answers, which are read if `reads`.
+fn ask_for_docs(
+    sender: &mut h2::client::SendRequest<Bytes>,
+    (count, head): (usize, usize),
+    reads: bool,
+) -> Arc<Mutex<usize>> {
+    let answered = Arc::new(Mutex::new(0));
+    for _ in 0..count {
+        let mut request = request("/docs");
+        request.headers_mut().insert("x-long", "x".repeat(head).parse().unwrap());
+        let (response, _) = sender.send_request(request, true).unwrap();
+        let answered = Arc::clone(&answered);
+        Tasks::new().spawn("test", async move {
+            let Ok(response) = response.await else { return };
+            *answered.lock() += 1;
+            let mut body = response.into_body();
+            while reads && let Some(Ok(data)) = body.data().await {
+                let _ = body.flow_control().release_capacity(data.len());
+            }
+            std::future::pending::<()>().await;
+        });
+    }
+    answered
+}
+
+/// As `/docs` to clients that open many streams and no window.
+#[tokio::test(start_paused = true)]
+async fn concurrent_streams_without_a_key_are_limited() {
+    let mut served = serve(keyless_router(), 1 << 20).await;
     let (io, _) = duplex(1);
     let io = std::mem::replace(&mut served.io, io);
     let mut builder = h2::client::Builder::new();
     let handshake = builder.initial_window_size(0).handshake::<_, Bytes>(io);
     let (mut sender, connection) = handshake.await.unwrap();
     Tasks::new().spawn("test", connection);
-    let answered = Arc::new(Mutex::new(0));
-    for _ in 0..20 {
-        let (response, _) = sender.send_request(request("/docs"), true).unwrap();
-        let answered = Arc::clone(&answered);
-        Tasks::new().spawn("test", async move {
-            if let Ok(response) = response.await {
-                *answered.lock() += 1;
-                std::future::pending::<()>().await;
-                drop(response);
-            }
-        });
-    }
+    let answered = ask_for_docs(&mut sender, (16, 0), false);
     sleep(Duration::from_secs(1)).await;
     assert_eq!(*answered.lock(), 8);
     // Those with a key do not wait for them.
     let (response, _) = sender.send_request(request("/page"), true).unwrap();
     assert_eq!(response.await.unwrap().status(), 200);
     assert_stalled(closed(served).await + Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn connection_with_many_waiting_requests_and_no_key_is_closed() {
+    let mut served = serve(keyless_router(), 8 << 20).await;
+    let (io, _) = duplex(1);
+    let io = std::mem::replace(&mut served.io, io);
+    let mut builder = h2::client::Builder::new();
+    let handshake = builder.initial_window_size(0).handshake::<_, Bytes>(io);
+    let (mut sender, connection) = handshake.await.unwrap();
+    Tasks::new().spawn("test", connection);
+    let answered = ask_for_docs(&mut sender, (100, 60 << 10), false);
+    let took = closed(served).await;
+    assert!((2..4).contains(&took.as_secs()), "{took:?}");
+    assert_eq!(*answered.lock(), 8);
+}
+
+/// A client with a wrong key may have many requests at once.
+#[tokio::test(start_paused = true)]
+async fn client_that_reads_gets_all_answers_without_a_key() {
+    let mut served = serve(keyless_router(), 8 << 20).await;
+    let (io, _) = duplex(1);
+    let io = std::mem::replace(&mut served.io, io);
+    let (mut sender, connection) = h2::client::handshake(io).await.unwrap();
+    Tasks::new().spawn("test", connection);
+    let answered = ask_for_docs(&mut sender, (60, 0), true);
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(*answered.lock(), 60);
+    assert!(!served.ended.is_finished());
 }

@@ -6,6 +6,7 @@ use super::{
     machine::Violation,
     schema::{CompiledSchema, Draft, Misfit},
 };
+use crate::codec::json::JsonSize;
 
 /// A schema beyond this is refused.
 const SCHEMA_BYTES: usize = 256 << 10;
@@ -38,6 +39,9 @@ impl Full {
     /// Finds the first thing that is wrong with the JSON in `text`.
     pub(super) fn check(&self, text: &str) -> Result<(), Violation> {
         let whole = |what: String| Violation { path: String::new(), what };
+        if !JsonSize::BACKEND.fits(text) {
+            return Err(whole("has too many values to be checked against its schema".to_owned()));
+        }
         let value: Value = serde_json::from_str(text)
             .map_err(|error| whole(format!("is not valid JSON: {error}")))?;
         self.schema.check(&value).map_err(|misfit| match misfit {
@@ -53,5 +57,18 @@ fn capped(text: &str) -> String {
     match text.get(..text.floor_char_boundary(WORDS)) {
         Some(head) if head.len() < text.len() => format!("{head}…"),
         _ => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answer_of_too_many_values_does_not_match() {
+        let (_, full) = Full::compile(r#"{"type":"array"}"#).unwrap();
+        let answer = |values: usize| format!("[{}]", vec!["0"; values].join(","));
+        assert!(full.check(&answer(10_000)).is_ok());
+        assert!(full.check(&answer(200_000)).unwrap_err().what.contains("too many values"));
     }
 }

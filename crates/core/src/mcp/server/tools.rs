@@ -6,7 +6,7 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use crate::{codec::jsonrpc, model::Tool};
+use crate::{codec::json::JsonSize, model::Tool};
 
 /// A tool as it is listed.
 pub(super) fn listed(tool: &Tool) -> Option<Box<RawValue>> {
@@ -25,8 +25,11 @@ pub(super) fn listed(tool: &Tool) -> Option<Box<RawValue>> {
 /// The schema as the client wrote it, as far as MCP lets it: clients of it check that it is
 /// one of an object, and refuse the whole list for one tool that is not.
 fn schema(tool: &Tool) -> Map<String, Value> {
-    let written = tool.schema.as_deref().and_then(|raw| serde_json::from_str(raw.get()).ok());
-    let mut schema: Map<String, Value> = written.unwrap_or_default();
+    let written = tool.schema.as_deref().and_then(|raw| JsonSize::CLIENT.parse(raw.get()));
+    let mut schema = match written {
+        Some(Value::Object(schema)) => schema,
+        _ => Map::new(),
+    };
     schema.insert("type".to_owned(), json!("object"));
     if schema.get("properties").is_some_and(|properties| !properties.is_object()) {
         schema.remove("properties");
@@ -56,7 +59,7 @@ pub(super) fn arguments(written: Option<&RawValue>) -> Option<String> {
     match written {
         None => Some("{}".to_owned()),
         Some(raw) => {
-            jsonrpc::read::<Map<String, Value>>(Some(raw)).map(|map| Value::Object(map).to_string())
+            JsonSize::BACKEND.parse(raw.get()).filter(Value::is_object).map(|map| map.to_string())
         }
     }
 }

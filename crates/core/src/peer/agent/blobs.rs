@@ -2,10 +2,13 @@
 //! the wire: the backend asks for blobs by the SHA-256 of their bytes and hands
 //! over new ones.
 
-use std::collections::HashMap;
+use std::{borrow::Cow, collections::HashMap, fmt};
 
 use bytes::Bytes;
-use serde::Deserialize;
+use serde::{
+    Deserialize, Deserializer as _,
+    de::{SeqAccess, Visitor},
+};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
@@ -83,13 +86,19 @@ impl Blobs {
         self.map.values().map(|data| data.len() + ENTRY).sum()
     }
 
+    /// Whether a blob of the backend is not too large. What it says is only read then.
+    #[must_use]
+    pub(super) fn takes(&self, data: &[u8]) -> bool {
+        data.len() <= self.limits.blob_bytes
+    }
+
     /// Keeps what the backend hands over, under the id it names: it is the backend
     /// that asks for it again.
     ///
     /// # Errors
     /// The blob is over a limit.
     pub(super) fn accept(&mut self, id: &[u8], data: &[u8]) -> Result<(), BlobRefused> {
-        if data.len() > self.limits.blob_bytes {
+        if !self.takes(data) {
             return Err(BlobRefused::TooLarge);
         }
         if let Some(kept) = self.map.get_mut(id) {
@@ -146,19 +155,45 @@ enum Assistant {
     Assistant,
 }
 
+/// One part of a stored message.
 #[derive(Deserialize)]
-#[serde(untagged)]
-enum Content {
-    Text(String),
-    Parts(Vec<Part>),
+pub(super) struct StoredPart<'a> {
+    #[serde(rename = "type", borrow)]
+    pub(super) kind: Cow<'a, str>,
+    pub(super) text: Option<String>,
+    pub(super) result: Option<String>,
+    #[serde(borrow)]
+    pub(super) args: Option<&'a RawValue>,
 }
 
-#[derive(Deserialize)]
-struct Part {
-    #[serde(rename = "type")]
-    kind: String,
-    #[serde(default)]
-    text: String,
+/// Reads the content of a stored message part by part, so that it is never in memory as a tree.
+/// A text alone is one part.
+pub(super) fn for_each_part<'a>(
+    content: &'a RawValue,
+    take: impl FnMut(StoredPart<'a>),
+) -> serde_json::Result<()> {
+    struct Parts<F>(F);
+    impl<'de, F: FnMut(StoredPart<'de>)> Visitor<'de> for Parts<F> {
+        type Value = ();
+
+        fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+            out.write_str("a text or a list of parts")
+        }
+
+        fn visit_str<E>(mut self, text: &str) -> Result<(), E> {
+            let (kind, text) = (Cow::Borrowed("text"), Some(text.to_owned()));
+            (self.0)(StoredPart { kind, text, result: None, args: None });
+            Ok(())
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(mut self, mut parts: A) -> Result<(), A::Error> {
+            while let Some(part) = parts.next_element()? {
+                (self.0)(part);
+            }
+            Ok(())
+        }
+    }
+    serde_json::Deserializer::from_str(content.get()).deserialize_any(Parts(take))
 }
 
 fn stored(data: &[u8]) -> serde_json::Result<Stored<'_>> {
@@ -174,12 +209,13 @@ pub(super) fn assistant_text(data: &[u8]) -> Option<String> {
         return None;
     }
     let content = stored(data).ok()?.content;
-    let text = match serde_json::from_str(content.get()).ok()? {
-        Content::Text(text) => text,
-        Content::Parts(parts) => {
-            parts.into_iter().filter(|part| part.kind == "text").map(|part| part.text).collect()
+    let mut text = String::new();
+    let read = for_each_part(content, |part| {
+        if part.kind == "text" {
+            text.push_str(&part.text.unwrap_or_default());
         }
-    };
+    });
+    read.ok()?;
     (!text.is_empty()).then_some(text)
 }
 
@@ -265,10 +301,21 @@ mod tests {
             (r#"{"content":"hi","role":"user"}"#, None),
             (r#"{"content":"hi","role":"assistant"}"#, Some("hi")),
             (r#"{"role":"assistant","content":[]}"#, None),
+            (r#"{"role":"assistant","content":7}"#, None),
+            (r#"{"role":"assistant","content":[{"type":"text","text":"a"},7]}"#, None),
             ("\n\x02hi", None),
             ("{broken", None),
         ] {
             assert_eq!(assistant_text(data.as_bytes()).as_deref(), want, "{data}");
         }
+    }
+
+    /// A parser that builds a tree of them first refuses them at 128 levels.
+    #[test]
+    fn unknown_fields_of_a_part_are_skipped_and_not_built() {
+        let deep = format!("{}0{}", r#"{"a":"#.repeat(500), "}".repeat(500));
+        let part = format!(r#"{{"type":"text","more":{deep},"text":"hi"}}"#);
+        let blob = format!(r#"{{"role":"assistant","content":[{part}]}}"#);
+        assert_eq!(assistant_text(blob.as_bytes()).as_deref(), Some("hi"));
     }
 }

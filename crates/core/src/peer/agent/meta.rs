@@ -8,6 +8,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::tools::{DescribedTool, PROVIDER, Toolbox, argument_values};
+use crate::codec::json::JsonSize;
 
 /// The names of the function that lists tools, newest first.
 pub(super) const LIST: [&str; 2] = ["GetDynamicTools", "GetMcpTools"];
@@ -52,7 +53,7 @@ pub(super) fn read(name: &str, args: &BTreeMap<String, Bytes>) -> Option<MetaCal
 /// The arguments inside a wrapper: an object, or the text of one.
 fn inner_arguments(inner: Option<Value>) -> Value {
     let inner = match inner {
-        Some(Value::String(text)) => serde_json::from_str(&text).ok(),
+        Some(Value::String(text)) => JsonSize::BACKEND.parse(&text),
         other => other,
     };
     inner.filter(Value::is_object).unwrap_or_else(|| Value::Object(Map::new()))
@@ -65,8 +66,8 @@ pub(super) fn wrapped(name: &str, arguments: &str) -> Value {
 
 /// Arguments as an object: anything else ends the run.
 pub(super) fn object(arguments: &str) -> Value {
-    match serde_json::from_str(arguments) {
-        Ok(value @ Value::Object(_)) => value,
+    match JsonSize::CLIENT.parse(arguments) {
+        Some(value @ Value::Object(_)) => value,
         _ if arguments.trim().is_empty() => Value::Object(Map::new()),
         _ => json!({ "input": arguments }),
     }

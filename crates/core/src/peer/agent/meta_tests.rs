@@ -47,3 +47,15 @@ fn section_2_1_a_wrapped_call_is_unwrapped_under_both_names_and_spellings() {
     }
     assert_eq!(read("open_file", &arguments_map("{}")), None);
 }
+
+/// JSON in a string is as large as its backend likes, and a tree a hundred times as large.
+#[test]
+fn arguments_of_too_many_values_are_not_parsed() {
+    let text = |values: usize| format!(r#"{{"a":[{}]}}"#, vec!["0"; values].join(","));
+    let inner = |values| inner_arguments(Some(Value::String(text(values))));
+    assert_eq!(inner(1000)["a"].as_array().unwrap().len(), 1000);
+    assert_eq!(inner(200_000), json!({}));
+    assert_eq!(object(&text(1000))["a"][999], 0);
+    let text = text(1_000_000);
+    assert_eq!(object(&text), json!({ "input": text }));
+}

@@ -1,7 +1,7 @@
 //! From a client's request to the run request: what goes into the first message
 //! of a stream, and everything the backend may ask for while it runs.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use ibeam_proto::Wire as _;
@@ -11,6 +11,7 @@ use ibeam_proto::agent::{
     RequestContextEnv, RequestedModel, RequestedModelModelParameter, ResumeAction, UserMessage,
     UserMessageAction, agent_client_message, conversation_action, cursor_rule_type,
 };
+use sha2::{Digest as _, Sha256};
 
 use super::{
     blobs::{BlobLimits, Blobs, assistant_text},
@@ -302,11 +303,10 @@ impl RunSpec {
         self.blobs.all_fresh();
     }
 
-    /// Whether the history holds this answer already.
-    pub(super) fn has_answer(&self, text: &str) -> bool {
-        // JSON is never shorter than the text in it.
-        let mut history = self.history().filter(|blob| blob.len() > text.len());
-        history.any(|blob| assistant_text(&blob).is_some_and(|old| old == text))
+    /// The hashes of the answers in the history.
+    pub(super) fn answers(&self) -> HashSet<[u8; 32]> {
+        let texts = self.history().filter_map(|blob| assistant_text(&blob));
+        texts.map(|text| Sha256::digest(&text).into()).collect()
     }
 
     /// What the model reads, for counting tokens when the backend does not: texts,

@@ -12,9 +12,10 @@ use std::{
 use base64::Engine as _;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use super::{
-    blobs::Blobs,
+    blobs::{Blobs, for_each_part},
     meta,
     service_facts::ImageShape,
     tools::{Toolbox, alias, wire_name},
@@ -301,37 +302,18 @@ fn images_of_results<'a>(
 /// Adds the texts of a stored entry and gives the number of its images.
 pub(super) fn prompt_texts(blob: &[u8], texts: &mut Vec<String>) -> usize {
     #[derive(Deserialize)]
-    struct Stored {
-        content: StoredContent,
+    struct Stored<'a> {
+        #[serde(borrow)]
+        content: &'a RawValue,
     }
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum StoredContent {
-        Text(String),
-        Parts(Vec<StoredPart>),
-    }
-    #[derive(Deserialize)]
-    struct StoredPart {
-        #[serde(rename = "type")]
-        kind: String,
-        text: Option<String>,
-        result: Option<String>,
-        args: Option<serde_json::Value>,
-    }
-    let Ok(stored) = serde_json::from_slice::<Stored>(blob) else { return 0 };
-    let parts = match stored.content {
-        StoredContent::Text(text) => {
-            texts.push(text);
-            return 0;
-        }
-        StoredContent::Parts(parts) => parts,
-    };
+    let Ok(stored) = serde_json::from_slice::<Stored<'_>>(blob) else { return 0 };
     let mut images = 0;
-    for part in parts {
+    // Of content that breaks off, what came before counts.
+    let _ = for_each_part(stored.content, |part| {
         images += usize::from(part.kind == "image");
         texts.extend(part.text.or(part.result));
-        texts.extend(part.args.map(|args| args.to_string()));
-    }
+        texts.extend(part.args.map(|args| args.get().to_owned()));
+    });
     images
 }
 

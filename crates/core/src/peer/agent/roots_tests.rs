@@ -210,3 +210,16 @@ fn section_1_3_an_image_has_one_of_two_shapes() {
         })
     );
 }
+
+/// A parser that builds a tree of them first refuses them at 128 levels.
+#[test]
+fn parts_of_a_stored_entry_are_counted_as_they_are_written() {
+    let deep = format!("{}0{}", r#"{"a":"#.repeat(500), "}".repeat(500));
+    let entry = format!(
+        r#"{{"role":"assistant","content":[{{"type":"text","text":"hi"}},{{"type":"image"}},
+            {{"type":"tool-call","args":{deep}}},{{"type":"tool-result","result":"done"}}]}}"#
+    );
+    let mut texts = Vec::new();
+    assert_eq!(prompt_texts(entry.as_bytes(), &mut texts), 1);
+    assert_eq!(texts, ["hi", &deep, "done"]);
+}

@@ -12,7 +12,10 @@ use prost::Message as _;
 use prost_types::{Struct, Value, value::Kind};
 
 use super::service_facts::McpStatus;
-use crate::{codec::pbwalk, model::Tool};
+use crate::{
+    codec::{json::JsonSize, pbwalk},
+    model::Tool,
+};
 
 /// The name of the pseudo MCP server that the client's tools belong to.
 pub(super) const PROVIDER: &str = "ibeam";
@@ -302,7 +305,7 @@ pub(super) fn arguments_map(json: &str) -> BTreeMap<String, Bytes> {
 /// A JSON Schema as the encoded `Value` that the backend wants. A tool without one
 /// takes an empty object.
 fn encode_schema(json: Option<&str>) -> Bytes {
-    let parsed = json.and_then(|text| serde_json::from_str(text).ok());
+    let parsed = json.and_then(|text| JsonSize::CLIENT.parse(text));
     let schema = parsed
         .filter(serde_json::Value::is_object)
         .unwrap_or_else(|| serde_json::json!({ "type": "object", "properties": {} }));

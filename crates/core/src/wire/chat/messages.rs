@@ -10,6 +10,7 @@ use crate::{
         image::from_data_url,
         json::{brief, invalid, required, unsupported},
         lenient::{MaybeText, Object, TextOr, WordOr},
+        scan::DeferredJson,
         surrogates::replace_lone_in,
     },
 };
@@ -19,6 +20,8 @@ use crate::{
 pub(super) struct ChatConversation {
     pub(super) system: Vec<String>,
     pub(super) items: Vec<Item>,
+    /// The arguments of the calls that are strings.
+    arguments: DeferredJson,
 }
 
 /// One element of a content list, once it is understood.
@@ -149,7 +152,8 @@ impl ChatConversation {
             self.items.push(Item::Message(Message { role: Role::Assistant, parts }));
         }
         for (place, Object(call)) in message.tool_calls.into_iter().flatten().enumerate() {
-            let call = tool_call(&format!("messages[{index}].tool_calls[{place}]"), call)?;
+            let path = format!("messages[{index}].tool_calls[{place}]");
+            let call = tool_call(&path, call, &mut self.arguments)?;
             self.items.push(Item::ToolCall(call));
         }
         Ok(())
@@ -246,7 +250,11 @@ fn file_piece(given: &types::ChatFile, path: &str) -> Result<ChatPiece, TurnErro
     file::read(&file, path).map(ChatPiece::Part)
 }
 
-fn tool_call(path: &str, call: types::ChatToolCall<'_>) -> Result<ToolCall, TurnError> {
+fn tool_call(
+    path: &str,
+    call: types::ChatToolCall<'_>,
+    texts: &mut DeferredJson,
+) -> Result<ToolCall, TurnError> {
     let id = required(call.id, path, "id", "a tool call needs its `id`")?;
     match call.r#type.as_deref() {
         None | Some("function" | "") => {}
@@ -277,12 +285,13 @@ fn tool_call(path: &str, call: types::ChatToolCall<'_>) -> Result<ToolCall, Turn
     let arguments = match arguments.map(serde_json::value::RawValue::get) {
         None => "{}".to_owned(),
         Some(raw) if raw.starts_with('"') => {
-            serde_json::from_str(raw).map(replace_lone_in).map_err(|_| {
-                invalid(
-                    format!("{path}.function.arguments"),
-                    "the arguments are not a valid string",
-                )
-            })?
+            let path = format!("{path}.function.arguments");
+            let Ok(text) = serde_json::from_str(raw) else {
+                return Err(invalid(path, "the arguments are not a valid string"));
+            };
+            let text = replace_lone_in(text);
+            texts.add(&text, &path)?;
+            text
         }
         Some(raw) => raw.to_owned(),
     };

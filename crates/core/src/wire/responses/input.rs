@@ -16,6 +16,7 @@ use crate::{
         freeform,
         json::{brief, invalid, parse_at},
         lenient::{MaybeText, Object},
+        scan::DeferredJson,
         surrogates::replace_lone_in,
     },
 };
@@ -57,6 +58,8 @@ pub(super) struct ResponsesConversation {
     pub(super) references: Vec<Reference>,
     /// Kinds of items that were skipped.
     pub(super) ignored: Vec<&'static str>,
+    /// The arguments of the calls that are strings.
+    arguments: DeferredJson,
 }
 
 /// A name in the place of an item.
@@ -151,7 +154,7 @@ impl ResponsesConversation {
             Some("function_call") => {
                 let id = item.call_id(path)?;
                 let name = item.tool(catalogue, path)?;
-                let arguments = arguments(item.arguments);
+                let arguments = self.arguments(item.arguments, path)?;
                 self.items.push(Item::ToolCall(ToolCall { id, name, arguments }));
             }
             Some("custom_tool_call") => {
@@ -164,7 +167,7 @@ impl ResponsesConversation {
             Some("tool_search_call") => {
                 let id = item.call_id(path)?;
                 let name = catalogue.backend_name(None, "tool_search");
-                let arguments = arguments(item.arguments);
+                let arguments = self.arguments(item.arguments, path)?;
                 self.items.push(Item::ToolCall(ToolCall { id, name, arguments }));
             }
             Some("tool_search_output") => {
@@ -287,6 +290,15 @@ impl ResponsesConversation {
         Ok(())
     }
 
+    /// The arguments of a call: JSON, or a string of it.
+    fn arguments(&mut self, raw: Option<&RawValue>, path: &str) -> Result<String, TurnError> {
+        let text = json_text(raw).map_or_else(|| "{}".to_owned(), replace_lone_in);
+        if raw.is_some_and(|raw| raw.get().starts_with('"')) {
+            self.arguments.add(&text, &format!("{path}.arguments"))?;
+        }
+        Ok(text)
+    }
+
     fn message(&mut self, role: Role, parts: Vec<Part>) {
         self.items.push(Item::Message(Message { role, parts }));
     }
@@ -300,11 +312,6 @@ impl ResponsesConversation {
 
 /// What stands before a summary that takes the place of the conversation.
 const SUMMARY: &str = "Summary of the conversation so far:\n\n";
-
-/// The arguments of a call: JSON, or a string of it.
-fn arguments(raw: Option<&RawValue>) -> String {
-    json_text(raw).map_or_else(|| "{}".to_owned(), replace_lone_in)
-}
 
 /// A string's value; the JSON itself of anything else.
 fn json_text(raw: Option<&RawValue>) -> Option<String> {

@@ -13,7 +13,7 @@ use crate::{
     error::{ErrorCode, TurnError},
     history::take_marker,
     model::TurnRequest,
-    wire::json::invalid,
+    wire::{json::invalid, scan::DeferredJson},
 };
 
 /// A request for a response.
@@ -115,7 +115,7 @@ impl ResponsesRequest {
         }
         items.extend(old);
         self.turn.items = items;
-        Ok(())
+        DeferredJson::check(&self.turn, "input")
     }
 
     /// Puts the items of earlier responses, oldest first, before the request's own.
@@ -148,7 +148,7 @@ impl ResponsesRequest {
         let at = self.instructions.min(self.turn.system.len());
         self.turn.system.splice(at..at, before.system);
         self.turn.items.splice(0..0, before.items);
-        Ok(())
+        DeferredJson::check(&self.turn, EARLIER)
     }
 
     /// Tools that earlier items added are there for all that follows.

@@ -195,6 +195,32 @@ fn size_of_referenced_items_is_limited() {
     assert_eq!(request.turn.items.len(), 10);
 }
 
+/// Each of them was within the limits of its own request.
+#[test]
+fn stored_items_count_towards_the_limits() {
+    let chain = format!("{}0{}", r#"{"a":"#.repeat(100), "}".repeat(100));
+    let fields: Vec<String> = (0..300).map(|n| format!(r#""k{n}":{chain}"#)).collect();
+    let object = format!("{{{}}}", fields.join(","));
+    let call = format!(
+        r#"{{"type":"function_call","id":"fc_1","call_id":"c","name":"t","arguments":{object}}}"#
+    );
+    let tools = format!(
+        r#"{{"type":"additional_tools","tools":[{{"type":"function","name":"t","parameters":{object}}}]}}"#
+    );
+    let next = r#"{"model":"m","previous_response_id":"resp_1","input":"hi"}"#;
+    request(next).after(&raw(&[&call])).unwrap();
+    request(next).after(&raw(&[&tools])).unwrap();
+    for earlier in [[&call, &call], [&tools, &call]] {
+        let error = request(next).after(&raw(&earlier.map(String::as_str))).unwrap_err();
+        assert_eq!(error.code, ErrorCode::InvalidJson);
+        assert_eq!(error.param.as_deref(), Some("previous_response_id"));
+    }
+    let twice = r#"{"model":"m","input":[{"type":"item_reference","id":"fc_1"},
+        {"type":"item_reference","id":"fc_1"}]}"#;
+    let error = request(twice).resolve(&raw(&[&call]), 64 << 20).unwrap_err();
+    assert_eq!(error.param.as_deref(), Some("input"));
+}
+
 /// What a turn does not take up is in memory all the same.
 #[test]
 fn request_size_counts_everything_it_keeps() {

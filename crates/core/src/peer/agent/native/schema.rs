@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::table::{Capability, Entry, Slot, TABLE};
-use crate::model::Tool;
+use crate::{codec::json::JsonSize, model::Tool};
 
 /// A tool of the client that counts as one of the table's kinds.
 #[derive(Clone, Debug)]
@@ -62,7 +62,7 @@ impl Fitted {
         if !entry.names.iter().any(|known| same(known, &tool.name)) {
             return None;
         }
-        let schema: Value = serde_json::from_str(tool.schema.as_ref()?.get()).ok()?;
+        let schema = JsonSize::CLIENT.parse(tool.schema.as_ref()?.get())?;
         let properties = schema.get("properties")?.as_object()?;
         let required: Vec<&str> = schema
             .get("required")

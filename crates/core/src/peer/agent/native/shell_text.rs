@@ -3,6 +3,8 @@
 
 use serde_json::Value;
 
+use crate::codec::json::JsonSize;
+
 /// A command's output as far as the client separates it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Output {
@@ -50,7 +52,7 @@ fn json(text: &str) -> Option<(Output, Option<i32>)> {
     if !text.starts_with('{') {
         return None;
     }
-    let value: Value = serde_json::from_str(text).ok()?;
+    let value = JsonSize::CLIENT.parse(text)?;
     let string = |key: &str| value.get(key).and_then(Value::as_str).map(ToOwned::to_owned);
     let places = [Some(&value), value.get("metadata")];
     let code = places.into_iter().flatten().find_map(|place| {

@@ -80,3 +80,15 @@ fn timed_out_command_is_recognised() {
     let aborted = parse("x\n\n<metadata>\nUser aborted the command\n</metadata>", false);
     assert!(aborted.aborted && aborted.code == 1 && aborted.stdout == "x");
 }
+
+#[test]
+fn json_of_too_many_values_is_plain_text() {
+    let text = |values: usize| {
+        let values = vec!["0"; values].join(",");
+        format!(r#"{{"output":"done","exit_code":3,"more":[{values}]}}"#)
+    };
+    assert_eq!(parse(&text(1000), false).code, 3);
+    let huge = text(1_000_000);
+    let output = parse(&huge, false);
+    assert_eq!((output.stdout.as_str(), output.code), (huge.as_str(), 0));
+}

@@ -13,6 +13,7 @@ use ibeam_proto::agent::{
     exec_server_message::Message as Ask, interaction_update::Message as Update, kv_client_message,
     kv_server_message, tool_call::Tool,
 };
+use sha2::{Digest as _, Sha256};
 
 use super::{
     AgentCall, AgentPeer, Checkpoint,
@@ -299,8 +300,13 @@ impl AgentPeer {
             }
             Some(kv_server_message::Message::SetBlobArgs(set)) => {
                 // An answer of our own history that is stored again is not new.
-                let text = blobs::assistant_text(&set.blob_data)
-                    .filter(|text| !self.spec.has_answer(text));
+                let text = self
+                    .spec
+                    .blobs
+                    .takes(&set.blob_data)
+                    .then(|| blobs::assistant_text(&set.blob_data))
+                    .flatten()
+                    .filter(|text| !self.has_answer(text));
                 let stored = if text.is_some() { Stored::Answer } else { Stored::Something };
                 self.stream.stored = self.stream.stored.max(stored);
                 if let Some(text) = text {
@@ -318,6 +324,12 @@ impl AgentPeer {
         };
         let message = KvClientMessage { id: kv.id, message: Some(answer) };
         self.send(ToServer::KvClientMessage(message));
+    }
+
+    /// Whether the history of this run holds this answer already.
+    fn has_answer(&mut self, text: &str) -> bool {
+        let answers = self.stream.answers.get_or_insert_with(|| self.spec.answers());
+        answers.contains(&<[u8; 32]>::from(Sha256::digest(text)))
     }
 
     fn on_query(&mut self, query: &InteractionQuery, message: &[u8]) {

@@ -43,6 +43,9 @@ pub(super) struct Stream {
     pub(super) begun: HashSet<String>,
     pub(super) generation: Generation,
     pub(super) stored: Stored,
+    /// The hashes of the answers in the history, once they are needed: the backend stores answers
+    /// again, and each is compared with all.
+    pub(super) answers: Option<HashSet<[u8; 32]>>,
     /// Heartbeats of the backend since it last said anything else.
     pub(super) heartbeats: u32,
 }
@@ -75,6 +78,7 @@ impl Stream {
             begun: HashSet::new(),
             generation: Generation::default(),
             stored: Stored::Nothing,
+            answers: None,
             heartbeats: 0,
         }
     }

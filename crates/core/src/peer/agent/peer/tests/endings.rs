@@ -48,6 +48,39 @@ fn older_answer_that_is_stored_again_is_ignored() {
     assert_eq!(bench.said(), "");
 }
 
+/// A backend may store thousands of answers: each is compared with the history, which is read once.
+#[test]
+fn answers_of_the_history_are_read_once_for_a_stream() {
+    let mut bench = Bench::closed(&[]);
+    let mut request = request(&[]);
+    request.items = vec![user("q"), said("old answer"), user("next")];
+    bench.turn.peer().spec = RunSpec::new(&request, plan_for(&request));
+    bench.opened();
+    let old = |n: usize| format!(r#"{{"role":"assistant","content":"old answer","id":"{n}"}}"#);
+    bench.say(set_blob(&old(1)));
+    bench.turn.peer().spec.blobs = Blobs::default();
+    bench.say(set_blob(&old(2)));
+    bench.update(ended());
+    bench.end(None);
+    assert_eq!(bench.said(), "");
+}
+
+#[test]
+fn blob_that_is_too_large_to_store_is_not_read() {
+    let mut bench = Bench::closed(&[]);
+    let request = request(&[]);
+    let mut plan = plan_for(&request);
+    plan.limits.blob_bytes = 60;
+    bench.turn.peer().spec = RunSpec::new(&request, plan);
+    bench.opened();
+    let blob = |text: &str| set_blob(&format!(r#"{{"role":"assistant","content":"{text}"}}"#));
+    bench.say(blob(&"large".repeat(20)));
+    bench.say(blob("small"));
+    bench.update(ended());
+    bench.end(None);
+    assert_eq!(bench.said(), "small");
+}
+
 #[test]
 fn missing_counts_are_marked_as_missing() {
     let mut bench = Bench::open(&["read"]);

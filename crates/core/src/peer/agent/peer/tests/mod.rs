@@ -40,7 +40,7 @@ use crate::{
     models::ModelPick,
     peer::agent::{
         HistoryForm, HistorySetting, ServiceFacts,
-        blobs::BlobLimits,
+        blobs::{BlobLimits, Blobs},
         request::{Environment, Permissions, Surroundings},
         tools::arguments_map,
     },
