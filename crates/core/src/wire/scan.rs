@@ -26,6 +26,7 @@ const DEEPEST: usize = 120;
 /// [`DEEPEST`] are what bounds their number.
 const WIDEST: usize = 10_000;
 
+/// Up to this number of names are compared pairwise; more are sorted.
 const FEW: usize = 16;
 
 /// The longest path that is put into a message.

@@ -26,6 +26,7 @@ use super::{
     ChildConfig,
     arguments::Terms,
     capture::{Asking, Captured, capture},
+    chats::StoredChats,
     find::{Finder, Program},
     workspace::{Workspace, Workspaces},
 };
@@ -51,6 +52,7 @@ pub(super) struct Kit {
     pub(super) tasks: Tasks,
     finder: Finder,
     folders: Option<PathBuf>,
+    chats: StoredChats,
     host: ToolHost,
     make_room: OnceLock<MakeRoom>,
     /// The warning that the program ignores its tools has been given.
@@ -59,7 +61,7 @@ pub(super) struct Kit {
 
 impl Kit {
     pub(super) fn new(config: ChildConfig, tasks: &Tasks) -> Self {
-        let ChildConfig { agent, queue, program, folders, .. } = config;
+        let ChildConfig { agent, queue, program, folders, chats, .. } = config;
         let named = program.or_else(|| agent.bin.as_ref().map(Program::at));
         Self {
             workspaces: Arc::new(Workspaces::new(folders.clone())),
@@ -68,6 +70,7 @@ impl Kit {
             tasks: tasks.clone(),
             finder: Finder::new(named, folders.clone(), tasks),
             folders,
+            chats,
             host: ToolHost::new(tasks, agent.children),
             make_room: OnceLock::new(),
             warned: AtomicBool::new(false),
@@ -154,7 +157,18 @@ impl Kit {
         flat(made).map_err(|error| failed("Cannot create its working folder", &error))
     }
 
+<<<<<<< HEAD
     /// Writes the settings of the tools into the child's folder.
+=======
+    /// Whether the program may have this conversation for that folder.
+    pub(super) async fn may_have(&self, id: &str, workspace: &Workspace) -> bool {
+        let (chats, id, path) = (self.chats.clone(), id.to_owned(), workspace.path().to_owned());
+        let look = move || chats.may_have(&id, &path);
+        self.tasks.spawn_blocking(look).await.unwrap_or(true)
+    }
+
+    /// Tells the child in that folder about its tools.
+>>>>>>> facts
     pub(super) async fn furnish(
         &self,
         workspace: &Arc<Workspace>,
