@@ -74,10 +74,7 @@ async fn start_process(kit: &Arc<Kit>, start: ChildStart) -> Result<ChildLink, T
     Ok(link)
 }
 
-<<<<<<< HEAD
-/// If the task is dropped, the fields go in this order.
-=======
-/// A link on which the turn hears that its conversation is lost, instead of an empty one.
+/// A link that reports the conversation as lost, instead of an empty one.
 fn lost_chat(kit: &Arc<Kit>, workspace: Arc<Workspace>) -> ChildLink {
     let (link, end) = link();
     let ready = Ready {
@@ -95,8 +92,7 @@ fn lost_chat(kit: &Arc<Kit>, workspace: Arc<Workspace>) -> ChildLink {
     link
 }
 
-/// In the order in which they go, if the task is dropped.
->>>>>>> facts
+/// If the task is dropped, the fields go in this order.
 struct ChildRun {
     kit: Arc<Kit>,
     process: Process,

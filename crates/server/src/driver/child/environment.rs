@@ -11,13 +11,8 @@ pub(super) const MARK: &str = "IBEAM_RUN";
 /// The variable that controls the simulated program.
 const SIMULATION: &str = "IBEAM_FAKE_AGENT";
 
-<<<<<<< HEAD
 /// Where the program keeps its files.
-const SIMULATED_HOME: &str = "IBEAM_FAKE_AGENT_HOME";
-=======
-/// Where it keeps its things.
 pub(super) const SIMULATED_HOME: &str = "IBEAM_FAKE_AGENT_HOME";
->>>>>>> facts
 
 const PLAIN: &[&str] = &[
     "PATH",

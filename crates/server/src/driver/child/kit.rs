@@ -157,9 +157,6 @@ impl Kit {
         flat(made).map_err(|error| failed("Cannot create its working folder", &error))
     }
 
-<<<<<<< HEAD
-    /// Writes the settings of the tools into the child's folder.
-=======
     /// Whether the program may have this conversation for that folder.
     pub(super) async fn may_have(&self, id: &str, workspace: &Workspace) -> bool {
         let (chats, id, path) = (self.chats.clone(), id.to_owned(), workspace.path().to_owned());
@@ -167,8 +164,7 @@ impl Kit {
         self.tasks.spawn_blocking(look).await.unwrap_or(true)
     }
 
-    /// Tells the child in that folder about its tools.
->>>>>>> facts
+    /// Writes the settings of the tools into the child's folder.
     pub(super) async fn furnish(
         &self,
         workspace: &Arc<Workspace>,
