@@ -1,9 +1,9 @@
 use bytes::Bytes;
 use ibeam_proto::agent::{
-    AgentServerMessage, ConversationStateStructure, GetBlobArgs, InteractionUpdate,
-    KvServerMessage, TextDeltaUpdate, TurnEndedUpdate, agent_client_message::Message as ToServer,
-    agent_server_message::Message as FromServer, interaction_update::Message as Update,
-    kv_server_message,
+    AgentServerMessage, ConversationStateStructure, ExecServerMessage, GetBlobArgs,
+    InteractionUpdate, KvServerMessage, McpArgs, SetBlobArgs, TextDeltaUpdate, TurnEndedUpdate,
+    agent_client_message::Message as ToServer, agent_server_message::Message as FromServer,
+    exec_server_message::Message as Ask, interaction_update::Message as Update, kv_server_message,
 };
 use ibeam_proto::{Wire as _, agent::AgentClientMessage};
 use serde_json::json;
@@ -392,4 +392,85 @@ fn recordings_of_the_test_folder_are_replayed() {
         count += 1;
     }
     assert!(count >= 3, "{count} recordings");
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(32))]
+
+    /// Whatever a conversation has, a recording without texts has none of it, and replays.
+    #[test]
+    fn a_recording_without_texts_has_nothing_of_a_conversation(
+        words in proptest::collection::vec("[A-Z][a-z]{3,8}[0-9]{2,5}(@[a-z]{4}\\.org|/[A-Z]{4,6})?", 8),
+    ) {
+        let [system, question, old, tool, parameter, argument, result, answer] = words.as_slice() else {
+            panic!()
+        };
+        let mut request = request(vec![user(old), said(answer), user(question)]);
+        request.system = vec![system.clone()];
+        request.tools[0].name = format!("mcp__{}__x", tool.replace(['@', '/', '.'], "-"));
+        request.tools[0].description.clone_from(answer);
+        request.hints = Hints { session: Some(old.clone()), workspace: Some(format!("/{system}")), ..Hints::default() };
+        let name = request.tools[0].name.clone();
+        let (mut turn, taped) = agent(request.clone(), Settings::default());
+        drain(&mut turn);
+        turn.on_opened(Millis(1));
+        drain(&mut turn);
+        let kind = Some(prost_types::value::Kind::StringValue(argument.clone()));
+        let value = prost::Message::encode_to_vec(&prost_types::Value { kind });
+        let call = McpArgs {
+            name: name.clone(),
+            tool_name: name,
+            tool_call_id: question.clone(),
+            args: [(parameter.clone(), value.into())].into(),
+            ..McpArgs::default()
+        };
+        let exec = ExecServerMessage {
+            id: 4,
+            exec_id: result.clone(),
+            message: Some(Ask::McpArgs(call)),
+            ..ExecServerMessage::default()
+        };
+        let blob = json!({"role": "assistant", "content": [{"type": "text", "text": answer}]});
+        let set = SetBlobArgs {
+            blob_id: vec![0xfe; 32].into(),
+            blob_data: blob.to_string().into(),
+        };
+        let set = KvServerMessage {
+            id: 9,
+            message: Some(kv_server_message::Message::SetBlobArgs(set)),
+            ..KvServerMessage::default()
+        };
+        let (head, tail) = answer.split_at(answer.len() / 2);
+        for message in [
+            text(head),
+            text(tail),
+            frame(FromServer::KvServerMessage(set)),
+            frame(FromServer::ExecServerMessage(exec)),
+        ] {
+            turn.on_message(message, Millis(2));
+            drain(&mut turn);
+        }
+        turn.on_timeout(Millis(2_000));
+        drain(&mut turn);
+        let called = turn.calls();
+        proptest::prop_assert_eq!(called.len(), 1);
+        request.items.push(Item::ToolCall(called[0].clone()));
+        request.items.push(Item::ToolResult(ToolResult {
+            call_id: called[0].id.clone(),
+            content: vec![Part::Text(result.clone())],
+            is_error: true,
+        }));
+        turn.resume(request, Millis(3_000)).unwrap();
+        drain(&mut turn);
+        turn.on_link_error(&LinkError::Reset(format!("by {system}")), Millis(3_001));
+        drain(&mut turn);
+        let recording = taped.text(Mask::redacted([1; 32]));
+        for word in &words {
+            // Placeholders have no capital letters, so nothing is there by chance.
+            for part in word.split(['@', '/', '.']).filter(|part| part.contains(char::is_uppercase)) {
+                proptest::prop_assert!(!recording.contains(part), "{} in {}", part, recording);
+            }
+        }
+        proptest::prop_assert_eq!(Replay::same_as_recorded(&recording).map(|_| ()), Ok(()));
+    }
 }
