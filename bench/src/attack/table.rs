@@ -29,7 +29,7 @@ pub(super) struct AttackRow {
     pub(super) gap: Option<Duration>,
     /// How long an honest request took during the attack. None: it was not answered with 200.
     pub(super) honest: Option<Duration>,
-    /// The same afterwards.
+    /// How long it took after the attack.
     pub(super) later: Option<Duration>,
     pub(super) left: usize,
     /// Turns that the gateway holds at the end.

@@ -159,7 +159,7 @@ pub(super) struct RunSpec {
 pub(super) enum RunState {
     /// Made from the client's history.
     Built(Box<ConversationStateStructure>),
-    /// The backend's own, byte for byte.
+    /// The backend's own state, byte for byte.
     Kept(Bytes),
 }
 
