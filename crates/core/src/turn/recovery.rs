@@ -22,9 +22,15 @@ pub(super) struct Tried {
     rebuilt: bool,
     /// With a word about the tool call that must come.
     pub(super) insisted: bool,
+    /// The next run is such a one.
+    rebuild: Option<RebuildUnder>,
     /// Requests of the backend that were refused.
     pub(super) refusals: u32,
 }
+
+/// The conversation is rebuilt, under another id if there is one.
+#[derive(Debug)]
+struct RebuildUnder(Option<String>);
 
 impl Tried {
     /// For a leg that begins on a link which is already open.
@@ -73,7 +79,7 @@ impl<P: Peer> Turn<P> {
             return;
         } else if unseen && self.peer.can_rebuild() && self.may_renew(remedy, &error) {
             let id = self.draws.uuid();
-            self.rebuild(Some(id));
+            self.rebuild_at(now, Some(id));
             return;
         } else if remedy == Remedy::Resume && covered && !self.tried.resumed {
             self.tried.resumed = true;
@@ -88,7 +94,7 @@ impl<P: Peer> Turn<P> {
             && !self.tried.rebuilt
         {
             self.tried.rebuilt = true;
-            self.rebuild(None);
+            self.rebuild_at(now, None);
             return;
         } else if again
             && unseen
@@ -124,11 +130,21 @@ impl<P: Peer> Turn<P> {
         self.tried.attempts.retry(&self.settings.backoff, jitter, error.retry_after)
     }
 
-    /// Sends the whole conversation over a new link.
-    fn rebuild(&mut self, conversation_id: Option<String>) {
+    /// Has the whole conversation sent over a new link. That is done on the next time-out, which
+    /// is due at once: it takes long for a large one, and the caller cannot know that a message
+    /// would lead to it.
+    fn rebuild_at(&mut self, now: Millis, conversation_id: Option<String>) {
         self.leave(LinkRelease::Replaced);
-        let view = view(self.state, &self.answer, &self.calls, self.request.as_deref());
-        self.peer.rebuild(conversation_id, &view);
+        self.tried.rebuild = Some(RebuildUnder(conversation_id));
+        self.state = TurnState::Backoff { until: now };
+    }
+
+    /// The wait is over.
+    pub(super) fn try_again(&mut self) {
+        if let Some(RebuildUnder(id)) = self.tried.rebuild.take() {
+            let view = view(self.state, &self.answer, &self.calls, self.request.as_deref());
+            self.peer.rebuild(id, &view);
+        }
         self.open(false);
     }
 
