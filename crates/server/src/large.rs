@@ -2,6 +2,10 @@
 //! running streams: a few requests at a time, and keys in turn.
 
 use ibeam_core::error::{ErrorCode, TurnError};
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    task::block_in_place,
+};
 
 use crate::{
     keys::KeyHash,
@@ -74,6 +78,19 @@ impl LargeWork {
             let text = "the request could not be processed";
             TurnError::new(ErrorCode::Internal, text).cause(error.to_string())
         })
+    }
+
+    /// Does work on `bytes` bytes of a turn that is running, where nothing can wait. If there are
+    /// many, the runtime first moves the other tasks of this thread to another one.
+    pub(crate) fn in_place<T>(&self, bytes: usize, work: impl FnOnce() -> T) -> T {
+        // A runtime of one thread, as most tests have, cannot do that.
+        let flavor = Handle::try_current().map(|runtime| runtime.runtime_flavor());
+        if bytes <= LARGE || !matches!(flavor, Ok(RuntimeFlavor::MultiThread)) {
+            return work();
+        }
+        #[cfg(test)]
+        self.done.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        block_in_place(work)
     }
 }
 

@@ -106,6 +106,10 @@ impl Bench {
     /// Carries out what the leg asks for. Ten tokens are counted for everything.
     fn drain(&mut self) {
         loop {
+            let now = self.now;
+            if matches!(self.leg.turn().state(), TurnState::Backoff { until } if until <= now) {
+                self.leg.turn_mut().on_timeout(now);
+            }
             while let Some(command) = self.leg.turn_mut().poll_command() {
                 if let Command::Send(message) = command {
                     self.sent.push(message);
@@ -129,7 +133,7 @@ impl Bench {
                     });
                 }
                 LegOutput::Save => self.shown.push("save".into()),
-                LegOutput::Estimate(_) => {
+                LegOutput::Estimate => {
                     let source = UsageSource::Estimate;
                     self.leg.on_estimate(Usage { output: 10, source, ..Usage::default() });
                 }
@@ -285,7 +289,7 @@ fn record_has_only_what_was_passed_on() {
     bench.text("Hello.");
     let leg = &mut bench.leg;
     leg.turn_mut().on_message(Said(PeerEvent::Ended(FinishReason::Stop)), bench.now);
-    assert!(matches!(leg.poll(), Some(LegOutput::Estimate(_))));
+    assert!(matches!(leg.poll(), Some(LegOutput::Estimate)));
     leg.on_estimate(Usage::default());
     assert!(matches!(leg.poll(), Some(LegOutput::Event(TurnEvent::Usage(_)))));
     let ends = |leg: &Leg<ScriptedPeer>| {

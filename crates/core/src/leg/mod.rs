@@ -31,8 +31,8 @@ pub enum LegOutput {
     Event(TurnEvent),
     /// Store the conversation before anything else goes out.
     Save,
-    /// Count these tokens, and bring them with [`Leg::on_estimate`].
-    Estimate(Uncounted),
+    /// Count the tokens of [`Leg::uncounted`], and bring them with [`Leg::on_estimate`].
+    Estimate,
     /// The backend's own count of a text, to learn from.
     Learn(Sample),
     /// Run the controls over the event outside the event loop, and return their verdict with
@@ -389,8 +389,13 @@ impl<P: Peer> Leg<P> {
 impl<P: Peer> Leg<P> {
     fn estimate(&mut self, counting: Counting) {
         self.counting = Some(counting);
-        let uncounted = self.turn.uncounted();
-        self.output.push_back(LegOutput::Estimate(uncounted));
+        self.output.push_back(LegOutput::Estimate);
+    }
+
+    /// What is to be counted. Of a large prompt that has all texts.
+    #[must_use]
+    pub fn uncounted(&mut self) -> Uncounted {
+        self.turn.uncounted()
     }
 
     /// The tokens that were to be counted.

@@ -41,7 +41,7 @@ impl<P: Peer> Turn<P> {
             return;
         }
         match self.state {
-            TurnState::Backoff { until } if now >= until => self.open(false),
+            TurnState::Backoff { until } if now >= until => self.try_again(),
             TurnState::Streaming if self.batch_until().is_some_and(|at| now >= at) => {
                 self.flush_batch();
             }

@@ -22,6 +22,8 @@ pub(super) struct Tried {
     rebuilt: bool,
     /// With a message that requires the tool call.
     pub(super) insisted: bool,
+    /// The next run is such a one.
+    rebuild: Option<RebuildUnder>,
     /// Requests of the backend that were refused.
     pub(super) refusals: u32,
 }
@@ -33,6 +35,10 @@ enum ChangedRun {
     /// Under another conversation id.
     Renamed,
 }
+
+/// The conversation is rebuilt, under another id if there is one.
+#[derive(Debug)]
+struct RebuildUnder(Option<String>);
 
 impl Tried {
     /// For a leg that begins on a link which is already open.
@@ -86,11 +92,11 @@ impl<P: Peer> Turn<P> {
             match run {
                 ChangedRun::Renamed => {
                     let id = self.draws.uuid();
-                    self.rebuild(Some(id));
+                    self.rebuild_at(now, Some(id));
                 }
                 // The first message of the run lacks the results that came later.
                 ChangedRun::Same if self.calls.any_so_far() && self.peer.lacks_results() => {
-                    self.rebuild(None);
+                    self.rebuild_at(now, None);
                 }
                 ChangedRun::Same => {
                     self.leave(LinkRelease::Replaced);
@@ -112,7 +118,7 @@ impl<P: Peer> Turn<P> {
             && !self.tried.rebuilt
         {
             self.tried.rebuilt = true;
-            self.rebuild(None);
+            self.rebuild_at(now, None);
             return;
         } else if again
             && unseen
@@ -154,11 +160,21 @@ impl<P: Peer> Turn<P> {
         self.tried.attempts.retry(&self.settings.backoff, jitter, error.retry_after)
     }
 
-    /// Sends the whole conversation over a new link.
-    fn rebuild(&mut self, conversation_id: Option<String>) {
+    /// Has the whole conversation sent over a new link. That is done on the next time-out, which
+    /// is due at once: it takes long for a large one, and the caller cannot know that a message
+    /// would lead to it.
+    fn rebuild_at(&mut self, now: Millis, conversation_id: Option<String>) {
         self.leave(LinkRelease::Replaced);
-        let view = view(self.state, &self.answer, &self.calls, self.request.as_deref());
-        self.peer.rebuild(conversation_id, &view);
+        self.tried.rebuild = Some(RebuildUnder(conversation_id));
+        self.state = TurnState::Backoff { until: now };
+    }
+
+    /// The wait is over.
+    pub(super) fn try_again(&mut self) {
+        if let Some(RebuildUnder(id)) = self.tried.rebuild.take() {
+            let view = view(self.state, &self.answer, &self.calls, self.request.as_deref());
+            self.peer.rebuild(id, &view);
+        }
         self.open(false);
     }
 

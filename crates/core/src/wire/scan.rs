@@ -81,7 +81,8 @@ impl DeferredJson {
     /// `InvalidJson`: with this text, which is at `path`, all of it is too much.
     pub(in crate::wire) fn add(&mut self, text: &str, path: &str) -> Result<(), TurnError> {
         const MOST: JsonSize = JsonSize { opened: MOST_OBJECTS, commas: MOST_FIELDS };
-        if self.0.add(text, MOST) {
+        // What is neither an object nor an array stays a text: some tools take code.
+        if !text.trim_start().starts_with(['{', '[']) || self.0.add(text, MOST) {
             return Ok(());
         }
         let text = format!(

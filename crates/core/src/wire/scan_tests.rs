@@ -1,7 +1,9 @@
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::{DEEPEST, FEW, MOST_ELEMENTS, MOST_FIELDS, MOST_OBJECTS, PATH_CAP, WIDEST, check};
+use super::{
+    DEEPEST, DeferredJson, FEW, MOST_ELEMENTS, MOST_FIELDS, MOST_OBJECTS, PATH_CAP, WIDEST, check,
+};
 use crate::error::ErrorCode;
 
 /// The path and the words of a refusal.
@@ -300,6 +302,8 @@ fn arguments_in_strings_are_limited_in_total() {
         assert_eq!(error.param.as_deref(), Some(path));
         assert!(error.message.contains("more than 50000 objects"), "{}", error.message);
     }
+    let code = "fn f() { g([1, 2]); }\n".repeat(MOST_OBJECTS);
+    assert!(DeferredJson::default().add(&code, "arguments").is_ok());
 }
 
 /// Everything that a body may contain is later parsed, and not treated as a text.

@@ -29,9 +29,10 @@ impl Decoded for ChatRequest {
     }
 }
 
-impl Decoded for messages::MessagesRequest {
+/// With the estimate of its tokens.
+impl Decoded for (messages::MessagesRequest, u64) {
     fn bytes(&self) -> usize {
-        self.turn.bytes()
+        self.0.turn.bytes()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use axum::{extract::State, response::Response};
 use ibeam_core::{
+    error::TurnError,
     tokens::quick_estimate,
     wire::{
         Collect, Encode,
@@ -18,16 +19,23 @@ pub(super) async fn create<S: GatewayService>(
     State(shared): Ctx<S>,
     incoming: IncomingRequest,
 ) -> Result<Response, HandlerError> {
-    let (asked, request) = incoming.decode(&shared, messages::decode).await?;
-    let messages::MessagesRequest { turn, thinking } = request;
+    let (asked, request) = incoming.decode(&shared, decode).await?;
+    let (messages::MessagesRequest { turn, thinking }, input_estimate) = request;
     let reply = MessageReply {
         id: messages::message_id(shared.service.random()),
         model: turn.model.clone(),
         thinking,
         stop: turn.sampling.stop.clone(),
-        input_estimate: if turn.hints.stream { quick_estimate(&turn) } else { 0 },
+        input_estimate,
     };
     Ok(turn::respond(&shared, asked, turn, reply).await?)
+}
+
+/// Decodes a body and estimates its tokens, for the start of a stream: that reads all of it.
+fn decode(body: &[u8]) -> Result<(messages::MessagesRequest, u64), TurnError> {
+    let request = messages::decode(body)?;
+    let estimate = if request.turn.hints.stream { quick_estimate(&request.turn) } else { 0 };
+    Ok((request, estimate))
 }
 
 struct MessageReply {

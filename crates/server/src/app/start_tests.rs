@@ -1,11 +1,11 @@
 use bytes::Bytes;
 use ibeam_core::model::{
-    Hints, Image, ImageSource, Message, Part, Role, Sampling, ToolChoice, ToolResult,
+    Hints, Image, ImageSource, Message, Part, Role, Sampling, ToolChoice, ToolResult, TurnEvent,
 };
 
 use std::sync::atomic::Ordering;
 
-use ibeam_sim::{Sim, SimConfig};
+use ibeam_sim::{Scenario, Sim, SimConfig};
 
 use super::*;
 use crate::{config::Config, tasks::Tasks};
@@ -104,4 +104,24 @@ async fn large_request_is_processed_outside_the_event_loop() {
     assert_eq!(done(), 0);
     drop(app.start(of_size(2 << 20), RequestContext::default()).await.unwrap());
     assert_eq!(done(), 2, "it was read, and its machine was made");
+}
+
+/// Its first message is written again for each try.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn retry_of_a_large_request_is_prepared_beside_the_event_loop() {
+    let scenario = Scenario::from_toml("[[rule]]\ntimes = 1\nrefuse = { status = 503 }").unwrap();
+    let sim = Sim::new(SimConfig::scenario(scenario));
+    let app = App::new(Config::default(), Some(&sim), &Tasks::new()).unwrap();
+    let large = request(vec![said(Role::User, Part::Text("x ".repeat(1 << 20)))]);
+    let mut stream = app.start(large, RequestContext::default()).await.unwrap();
+    let done = || app.hub.large_work.done.load(Ordering::Relaxed);
+    assert_eq!(done(), 2, "it was read, and its machine was made");
+    let ending = loop {
+        let event = stream.next().await.unwrap();
+        if event.is_terminal() {
+            break event;
+        }
+    };
+    assert!(matches!(ending, TurnEvent::Finished(_)), "{ending:?}");
+    assert!(done() >= 4, "{}: the end of the wait, and the stream that opened", done());
 }

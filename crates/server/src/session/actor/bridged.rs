@@ -79,7 +79,8 @@ impl<W: LinkPeer> Task<W> {
     /// Sends the results to the backend, once the leg waits for no others.
     fn continue_leg(&mut self) {
         if self.leg.is_working() && !self.leg.is_executing() {
-            self.leg.continue_with_results(millis_since(self.started));
+            let (bytes, now) = (self.leg.turn().memory(), millis_since(self.started));
+            self.hub.large_work.in_place(bytes, || self.leg.continue_with_results(now));
         }
     }
 

@@ -468,3 +468,23 @@ async fn client_that_does_not_read_slows_its_child() {
     assert_eq!(last(&mut stream).await, STOP);
     bench.all_gone().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_results_are_sent_beside_the_event_loop() {
+    for (bytes, beside) in [(1000, 0), (2 << 20, 1)] {
+        let mut bench = Bench::new();
+        let mut child = bench.parked().await;
+        let done = || bench.hub.large_work.done.load(std::sync::atomic::Ordering::Relaxed);
+        let mut request = answered();
+        if let Some(Item::ToolResult(result)) = request.items.last_mut() {
+            result.content = vec![Part::Text("x".repeat(bytes))];
+        }
+        assert_eq!(done(), 0);
+        let mut stream = bench.resume(request).await.unwrap();
+        assert_eq!(done(), beside, "{bytes} bytes");
+        assert!(matches!(child.told().await, Some(ToChild::Result(_))));
+        child.says("Done.").await;
+        child.ends().await;
+        assert_eq!(last(&mut stream).await, STOP);
+    }
+}

@@ -84,9 +84,11 @@ impl<W: LinkPeer> Task<W> {
             match output {
                 LegOutput::Event(event) => self.tell(event),
                 LegOutput::Save => self.writer.save(self.leg.turn_mut()).await,
-                LegOutput::Estimate(uncounted) => {
+                LegOutput::Estimate => {
                     // The backend is stopped first when an answer was cut.
                     self.carry_out();
+                    let bytes = self.leg.turn().memory();
+                    let uncounted = self.hub.large_work.in_place(bytes, || self.leg.uncounted());
                     let counted = self.estimate(uncounted).await;
                     self.leg.on_estimate(counted);
                 }

@@ -308,7 +308,10 @@ impl<W: LinkPeer> Task<W> {
                     Ok(link) => {
                         self.upstream.link = Some(link);
                         self.mark(|timing| &mut timing.opened);
-                        self.leg.turn_mut().on_opened(now);
+                        // A retry writes the first message again.
+                        let bytes = self.leg.turn().memory();
+                        let opened = || self.leg.turn_mut().on_opened(now);
+                        self.hub.large_work.in_place(bytes, opened);
                     }
                     Err(error) => self.leg.turn_mut().on_link_error(&error, now),
                 }
@@ -374,7 +377,10 @@ impl<W: LinkPeer> Task<W> {
         self.catch_up();
         let now = millis_since(self.started);
         if self.leg.turn().poll_deadline().is_some_and(|due| now >= due) {
-            self.leg.turn_mut().on_timeout(now);
+            // A retry may write the whole conversation again.
+            let backoff = matches!(self.leg.turn().state(), TurnState::Backoff { .. });
+            let bytes = if backoff { self.leg.turn().memory() } else { 0 };
+            self.hub.large_work.in_place(bytes, || self.leg.turn_mut().on_timeout(now));
         }
         self.fall_asleep();
     }

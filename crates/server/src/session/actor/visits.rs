@@ -88,7 +88,8 @@ impl<W: LinkPeer> Task<W> {
         self.catch_up();
         let next = self.writer.peek(said.clone());
         let given = if self.parked.is_some() {
-            self.leg.resume(request, millis_since(self.started))
+            let (bytes, now) = (request.bytes(), millis_since(self.started));
+            self.hub.large_work.in_place(bytes, || self.leg.resume(request, now))
         } else {
             Err(Box::new(request))
         };

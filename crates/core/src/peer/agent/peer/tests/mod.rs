@@ -146,6 +146,10 @@ impl Bench {
     }
 
     fn drain(&mut self) {
+        let now = self.now;
+        if matches!(self.turn.state(), TurnState::Backoff { until } if until <= now) {
+            self.turn.on_timeout(now);
+        }
         while let Some(command) = self.turn.poll_command() {
             self.commands.push(command);
         }

@@ -169,6 +169,20 @@ fn resume_can_replace_the_token() {
     assert_eq!(bench.said(), "one two");
 }
 
+/// Of a large conversation that takes long, and the caller knows when it is done.
+#[test]
+fn conversation_is_rebuilt_on_the_next_timeout() {
+    let mut bench = Bench::open(&[]);
+    let stuck = ConnectError::new(Code::FailedPrecondition, "blob not found");
+    bench.turn.on_message(connect::end_frame(Some(&stuck)), bench.now);
+    assert_eq!(bench.turn.state(), TurnState::Backoff { until: bench.now });
+    assert_eq!(bench.turn.poll_deadline(), Some(bench.now));
+    let id = bench.turn.conversation_id().to_owned();
+    bench.turn.on_timeout(bench.now);
+    assert_eq!(bench.turn.state(), TurnState::Opening);
+    assert_ne!(bench.turn.conversation_id(), id);
+}
+
 #[test]
 fn stuck_or_broken_conversation_is_replaced_once() {
     type Script = fn(&mut Bench);
