@@ -90,9 +90,9 @@ impl TokenCounts {
         let cached = cache_read.saturating_add(cache_write);
         let input = ended.input.or(self.prompt()).unwrap_or(0);
         // The cached part is in the prompt. Where it cannot be, it was left out.
-        let input = if cached > input { input.saturating_add(cached) } else { input };
+        let left_out = cached > input;
         let whole = Usage {
-            input,
+            input: if left_out { input.saturating_add(cached) } else { input },
             output,
             cache_read,
             cache_write,
@@ -101,7 +101,7 @@ impl TokenCounts {
         };
         match self.context {
             // By a clear margin: the two numbers are not counted in the same way.
-            Some(context) if input > context.used.saturating_add(context.used / 2) => {
+            Some(Context { used, .. }) if !left_out && input > used.saturating_add(used / 2) => {
                 of_newest_step(whole, self.prompt())
             }
             Some(_) | None => whole,
