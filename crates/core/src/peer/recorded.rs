@@ -1,10 +1,12 @@
 //! What a recording keeps of a link and of the plan behind it, whatever the peer.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::{
     StoredState,
-    agent::{BlobLimits, Environment, HistorySetting, ModelFacts, Permissions},
+    agent::{BlobLimits, Environment, HistorySetting, ModelFacts, Permissions, ServiceFacts},
     child::{FromChild, Speaker, ToChild},
 };
 use crate::models::ModelPick;
@@ -54,6 +56,10 @@ pub struct AgentPlanRecord {
     pub history: HistorySetting,
     /// What was known of the model.
     pub facts: ModelFacts,
+    /// What was known of the service.
+    pub service: Arc<ServiceFacts>,
+    pub run_seed: String,
+    pub host_changes: Option<u64>,
 }
 
 /// The plan of a turn in a child process.

@@ -216,7 +216,7 @@ pub(super) fn sent(message: &LinkMessage, mask: &mut Mask) -> Vec<FrameRecord> {
                 parts: PartRecord::of_result(&result.content, mask),
                 is_error: result.is_error,
             },
-            ToChild::Release => FrameRecord::Release,
+            ToChild::Release { session: _ } => FrameRecord::Release,
         }],
         LinkMessage::FromChild(_) => Vec::new(),
     }

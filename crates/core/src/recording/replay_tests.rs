@@ -100,6 +100,8 @@ fn agent(request: TurnRequest, settings: Settings) -> (Turn<AgentPeer>, TapedTur
         kept: None,
         history: HistorySetting::Only(HistoryForm::ResumeRoots),
         memory: std::sync::Arc::default(),
+        run_seed: "turn".into(),
+        host_changes: Some(0),
     };
     TapedTurn::begin(request, plan, SessionId::from_random([3; 16]), settings, [9; 16])
 }
@@ -298,7 +300,7 @@ fn recorded() -> String {
     let state = ConversationStateStructure::default();
     for message in [
         text("PlantedAnswer"),
-        frame(FromServer::ConversationCheckpointUpdate(state)),
+        frame(FromServer::ConversationCheckpointUpdate(Box::new(state))),
         update(Update::TurnEnded(TurnEndedUpdate::default())),
         connect::end_frame(None),
     ] {
@@ -445,7 +447,7 @@ proptest::proptest! {
             text(head),
             text(tail),
             frame(FromServer::KvServerMessage(set)),
-            frame(FromServer::ExecServerMessage(exec)),
+            frame(FromServer::ExecServerMessage(Box::new(exec))),
         ] {
             turn.on_message(message, Millis(2));
             drain(&mut turn);

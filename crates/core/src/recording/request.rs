@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{json::JsonKind, mask::Mask};
 use crate::model::{
-    AnswerFormat, Dialect, Effort, Hints, Image, ImageSource, Item, Message, Part, Reasoning, Role,
-    Sampling, Schema, Tool, ToolCall, ToolChoice, ToolResult, TurnRequest,
+    AgentMode, AnswerFormat, Dialect, Effort, Hints, Image, ImageSource, Item, Message, Part,
+    Reasoning, Role, RunModes, Sampling, Schema, Tool, ToolCall, ToolChoice, ToolResult,
+    TurnRequest,
 };
 
 /// Larger images are not made again from their size.
@@ -104,6 +105,10 @@ pub struct HintsRecord {
     pub session: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max: Option<bool>,
 }
 
 impl RequestRecord {
@@ -141,6 +146,8 @@ impl RequestRecord {
                 hides_reasoning: request.hints.hides_reasoning,
                 session: request.hints.session.as_deref().map(|name| mask.whole(name)),
                 workspace: request.hints.workspace.as_deref().map(|path| mask.whole(path)),
+                mode: request.hints.modes.mode.map(|mode| mode.name().to_owned()),
+                max: request.hints.modes.max,
             },
         }
     }
@@ -205,6 +212,10 @@ impl RequestRecord {
                 session: self.hints.session.clone(),
                 user: None,
                 workspace: self.hints.workspace.clone(),
+                modes: RunModes {
+                    mode: self.hints.mode.as_deref().and_then(AgentMode::from_name),
+                    max: self.hints.max,
+                },
             },
         }
     }

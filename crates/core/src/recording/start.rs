@@ -1,6 +1,6 @@
 //! How a recorded turn began: its request, its plan, its settings.
 
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,10 @@ use crate::{
     peer::{
         AgentPlanRecord, ChildPlanRecord, PlanRecord, SIGN_IN, StoredState, TurnClocks,
         acp::{AcpSpeaker, ToolPolicy},
-        agent::{BlobLimits, Environment, HistoryForm, HistorySetting, ModelFacts, Permissions},
+        agent::{
+            BlobLimits, Environment, HistoryForm, HistorySetting, ModelFacts, Permissions,
+            ServiceFacts,
+        },
         child::Speaker,
         cli::CliSpeaker,
     },
@@ -108,8 +111,21 @@ pub struct AgentPlanJson {
     pub known_history: Option<String>,
     pub known_max_mode: bool,
     pub known_tools: Vec<String>,
+    #[serde(default)]
+    pub one_model_field: bool,
+    /// What was known of the service, where that differs from the usual.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub service: Box<ServiceFacts>,
+    #[serde(default)]
+    pub run_seed: String,
+    #[serde(default)]
+    pub host_changes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<KeptRecord>,
+}
+
+fn is_usual(service: &ServiceFacts) -> bool {
+    *service == ServiceFacts::default()
 }
 
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -297,6 +313,13 @@ impl AgentPlanJson {
             known_history: facts.history.map(|form| form.name().to_owned()),
             known_max_mode: facts.max_mode,
             known_tools: facts.allowed_tools.iter().map(|tool| mask.error(tool)).collect(),
+            one_model_field: facts.one_model_field,
+            service: Box::new(ServiceFacts {
+                history: BTreeMap::new(),
+                ..ServiceFacts::clone(&plan.service)
+            }),
+            run_seed: mask.id(&plan.run_seed),
+            host_changes: plan.host_changes,
             kept: plan.kept.as_ref().map(|kept| KeptRecord::of(kept, mask)),
         }
     }
@@ -330,7 +353,11 @@ impl AgentPlanJson {
                 history: self.known_history.as_ref().and_then(form),
                 max_mode: self.known_max_mode,
                 allowed_tools: self.known_tools.clone(),
+                one_model_field: self.one_model_field,
             },
+            service: Arc::new(ServiceFacts::clone(&self.service)),
+            run_seed: self.run_seed.clone(),
+            host_changes: self.host_changes,
         }
     }
 }

@@ -24,6 +24,9 @@ pub(super) fn record(plan: &Plan) -> AgentPlanRecord {
         kept: plan.kept.clone(),
         history: plan.history,
         facts: plan.memory.of(&plan.model.id),
+        service: Arc::clone(&around.facts),
+        run_seed: plan.run_seed.clone(),
+        host_changes: plan.host_changes,
     }
 }
 
@@ -39,11 +42,20 @@ pub(super) fn plan(record: AgentPlanRecord, request: &TurnRequest) -> Plan {
         kept,
         history,
         facts,
+        service,
+        run_seed,
+        host_changes,
     } = record;
     let memory = ModelMemory::default();
     memory.set(&model.id, facts);
     Plan {
-        surroundings: Arc::new(Surroundings::new(request, &environment, permissions, native)),
+        surroundings: Arc::new(Surroundings::informed(
+            request,
+            &environment,
+            permissions,
+            native,
+            &service,
+        )),
         model,
         conversation_id,
         limits,
@@ -51,5 +63,7 @@ pub(super) fn plan(record: AgentPlanRecord, request: &TurnRequest) -> Plan {
         kept,
         history,
         memory: Arc::new(memory),
+        run_seed,
+        host_changes,
     }
 }

@@ -3,14 +3,18 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use serde::{Deserialize, Serialize};
+
 use super::forms::HistoryForm;
 
 /// How many entries a prompt may have. The service was seen to refuse 208.
 pub const USUAL_MAX_ROOTS: usize = 192;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(default)]
 pub struct ServiceFacts {
     /// The form of a history that works, by model.
+    #[serde(skip)]
     pub history: BTreeMap<String, HistoryForm>,
     /// Rules of the request context never reach the model.
     pub rules_lost: bool,
@@ -55,7 +59,8 @@ impl Default for ServiceFacts {
 }
 
 /// Where client tools are declared, besides the answer about MCP servers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ToolDeclaration {
     /// In the request, in its context, and for the meta tools.
     #[default]
@@ -79,7 +84,8 @@ impl ToolDeclaration {
 }
 
 /// The state of our MCP server, as the service is told it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum McpStatus {
     #[default]
     Connected,
@@ -99,7 +105,8 @@ impl McpStatus {
 }
 
 /// How an image of the history is written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ImageShape {
     /// Its bytes as hexadecimal digits, as the service stores them itself.
     #[default]
@@ -109,7 +116,8 @@ pub enum ImageShape {
 }
 
 /// Which of the addresses that the service gives for runs is used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum AgentHostChoice {
     Agent,
     Agentn,

@@ -25,16 +25,7 @@ fn told(model: &str, parameters: &[(&str, &str)]) -> Bench {
 fn of(request: TurnRequest, change: impl FnOnce(&mut Plan)) -> Bench {
     let mut plan = plan_for(&request);
     change(&mut plan);
-    let session = SessionId::from_random(SESSION);
-    let turn = Turn::new(request, plan, session, Settings::default(), [7; 16], Millis(0));
-    let mut bench = Bench {
-        turn,
-        now: Millis(0),
-        commands: Vec::new(),
-        events: Vec::new(),
-        guard: TerminalGuard::default(),
-    };
-    bench.drain();
+    let mut bench = Bench::planned(request, plan, Settings::default());
     bench.opened();
     bench
 }

@@ -148,11 +148,11 @@ fn section_3_a_batch_ends_with_the_last_of_the_listed_calls() {
 fn section_2_2_a_look_at_the_catalogue_is_none_of_the_calls_that_are_listed_after_it() {
     let mut bench = Bench::open(&["read", "bash"]);
     let tool = Some(WireTool::GetMcpToolsToolCall(GetMcpToolsToolCall::default()));
-    bench.update(Update::ToolCallCompleted(ToolCallCompletedUpdate {
+    bench.update(Update::ToolCallCompleted(Box::new(ToolCallCompletedUpdate {
         call_id: wire_id(9),
         tool_call: Some(WireCall { tool, ..WireCall::default() }),
         ..ToolCallCompletedUpdate::default()
-    }));
+    })));
     bench.update(started(1, "read"));
     bench.update(started(2, "bash"));
     bench.update(listed(2));
