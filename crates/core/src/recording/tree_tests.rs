@@ -63,8 +63,7 @@ fn a_call_is_decoded_from_its_placeholders() {
     let masked = redacted(&bytes).encode();
     assert!(!String::from_utf8_lossy(&masked).contains("alice"));
     let read = AgentServerMessage::from_wire(masked).unwrap();
-    let Some(agent_server_message::Message::ExecServerMessage(exec)) = read.message
-    else {
+    let Some(agent_server_message::Message::ExecServerMessage(exec)) = read.message else {
         panic!()
     };
     let Some(exec_server_message::Message::McpArgs(call)) = exec.message else { panic!() };

@@ -20,7 +20,7 @@ use ibeam_core::{
     model::TurnRequest,
     models::{ModelInfo, ModelList},
     peer::LinkError,
-    peer::agent::{AgentOpen, AgentPeer, Plan},
+    peer::agent::{AgentHostChoice, AgentOpen, AgentPeer, Plan},
 };
 use ibeam_proto::Wire;
 use ibeam_proto::{
@@ -100,7 +100,12 @@ impl AgentDriver {
     #[must_use]
     pub fn new(config: AgentConfig, connector: &Connector, tasks: &Tasks) -> Self {
         let AgentConfig { api_host, follows_service, profile, transport, pool, plans } = config;
-        let hosts = RunHosts::new(api_host.clone(), follows_service, profile.ghost_mode);
+        // Accounts in privacy mode have a host of their own, unless a probe showed another rule.
+        let private_first = match plans.facts.agent_host {
+            Some(choice) => choice == AgentHostChoice::Agent,
+            None => profile.ghost_mode,
+        };
+        let hosts = RunHosts::new(api_host.clone(), follows_service, private_first);
         let profile = Arc::new(profile);
         let fallback = Arc::new(Fallback::new(transport == Transport::Auto));
         let client = |alpn| HttpClient::new(connector.clone(), alpn, tasks);

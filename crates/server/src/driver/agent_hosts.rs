@@ -28,8 +28,8 @@ pub(super) struct RunHosts {
     api: Host,
     /// The service names the hosts.
     follows: bool,
-    /// Accounts in privacy mode have a host of their own.
-    privacy: bool,
+    /// The host for accounts in privacy mode is preferred.
+    private_first: bool,
     state: Mutex<HostState>,
 }
 
@@ -46,8 +46,8 @@ struct HostState {
 }
 
 impl RunHosts {
-    pub(super) fn new(api: Host, follows: bool, privacy: bool) -> Self {
-        Self { api, follows, privacy, state: Mutex::default() }
+    pub(super) fn new(api: Host, follows: bool, private_first: bool) -> Self {
+        Self { api, follows, private_first, state: Mutex::default() }
     }
 
     pub(super) fn follows_service(&self) -> bool {
@@ -58,7 +58,7 @@ impl RunHosts {
     pub(super) fn note(&self, urls: Option<&AgentUrlConfig>) {
         let Some(urls) = urls.filter(|_| self.follows) else { return };
         let (private, public) = (&urls.agent_url, &urls.agentn_url);
-        let order = if self.privacy { [private, public] } else { [public, private] };
+        let order = if self.private_first { [private, public] } else { [public, private] };
         let named = order.into_iter().filter_map(|url| hosts::named_by_service(url)).collect();
         self.state.lock().named = named;
     }

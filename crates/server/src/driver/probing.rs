@@ -199,8 +199,8 @@ impl Prober {
         if let Some(origin) = &headers.host {
             let host = Host::parse(origin)
                 .map_err(|_| LinkError::Connect("the address is not valid".to_owned()))?;
-            config.agent_host = host.clone();
             config.api_host = host;
+            config.follows_service = false;
             // The other hosts speak nothing else.
             config.transport = Transport::H2;
         }
