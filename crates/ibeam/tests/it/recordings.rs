@@ -123,7 +123,7 @@ fn check(options: &str) {
         assert!(shown.contains("The replay does the same as the recording."), "{shown}");
     }
     let with_tools = |(_, text): &&(String, String)| text.contains(r#""what":"resumed""#);
-    let (path, _) = recordings.iter().find(with_tools).expect("a turn with results");
+    let (path, _) = recordings.iter().find(with_tools).unwrap();
     let (_, shown) = replay(&home, path);
     for part in ["call of", "finished: tool_calls", "the next request", "finished: stop"] {
         assert!(shown.contains(part), "{options}: no `{part}` in {shown}");
