@@ -163,12 +163,16 @@ impl SimRun {
     fn answer_json(&self, said: &str) -> Value {
         let mut parts = Vec::new();
         if !self.log.thought.is_empty() {
-            let mut reasoning = json!({ "type": "reasoning", "text": self.log.thought });
-            if self.behaviour().reasoning_signed != SignedReasoning::Off {
-                reasoning["signature"] = json!(hex(&id_of(self.log.thought.as_bytes())));
-                reasoning["providerOptions"] =
-                    json!({ "cursor": { "modelName": self.prompt.model } });
-            }
+            let thought = &self.log.thought;
+            let reasoning = match self.behaviour().reasoning_signed {
+                SignedReasoning::Off => json!({ "type": "reasoning", "text": thought }),
+                SignedReasoning::Accepted | SignedReasoning::Refused => json!({
+                    "type": "reasoning",
+                    "text": thought,
+                    "signature": hex(&id_of(thought.as_bytes())),
+                    "providerOptions": { "cursor": { "modelName": self.prompt.model } },
+                }),
+            };
             parts.push(reasoning);
         }
         parts.push(json!({ "type": "text", "text": said }));

@@ -60,8 +60,8 @@ fn talk(messages: Vec<Value>) -> String {
 }
 
 /// The answer, or the code of the error.
-async fn answer(lab: &ActingLab, body: String) -> String {
-    let reply = lab.lab.post(body).await;
+async fn answer(lab: &ActingLab, body: &str) -> String {
+    let reply = lab.lab.post(body.to_owned()).await;
     reply.error().unwrap_or_else(|| reply.text())
 }
 
@@ -81,9 +81,9 @@ async fn question_a_chooses_the_form_of_a_history() {
     };
     let auto = |config: &mut Config| config.upstream.history = HistorySetting::Auto;
     let without = acting(None, switches, auto).await;
-    assert!(!answer(&without, body()).await.contains(SYSTEM), "the default form does not work");
+    assert!(!answer(&without, &body()).await.contains(SYSTEM), "the default form does not work");
     let with = acting(Some('a'), switches, auto).await;
-    let said = answer(&with, body()).await;
+    let said = answer(&with, &body()).await;
     assert!(said.contains(SYSTEM), "{said}");
     assert!(!with.lab.sim.runs()[0].resumed);
 }
@@ -94,9 +94,9 @@ async fn question_b_makes_the_system_prompt_an_entry_where_rules_are_lost() {
     for form in [HistoryForm::RulesRoots, HistoryForm::UserRoots, HistoryForm::ResumeRoots] {
         let body = || talk(vec![message("system", SYSTEM), message("user", RULES)]);
         let without = acting(None, switches, in_form(form)).await;
-        assert!(!answer(&without, body()).await.contains(SYSTEM), "{form:?}");
+        assert!(!answer(&without, &body()).await.contains(SYSTEM), "{form:?}");
         let with = acting(Some('b'), switches, in_form(form)).await;
-        let said = answer(&with, body()).await;
+        let said = answer(&with, &body()).await;
         assert!(said.contains(SYSTEM), "{form:?}: {said}");
     }
 }
@@ -110,9 +110,9 @@ async fn question_d_caps_the_entries_of_a_history() {
             .collect();
         messages.push(message("user", "What did I say?"));
         let without = acting(None, switches, in_form(form)).await;
-        assert_eq!(answer(&without, talk(messages.clone())).await, "invalid_value", "{form:?}");
+        assert_eq!(answer(&without, &talk(messages.clone())).await, "invalid_value", "{form:?}");
         let with = acting(Some('d'), switches, in_form(form)).await;
-        let said = answer(&with, talk(messages)).await;
+        let said = answer(&with, &talk(messages)).await;
         assert!(said.contains("Note 99"), "{form:?}: {said}");
         let prompt = &with.lab.sim.prompts()[0];
         assert!(prompt.entries.len() <= 151, "{}", prompt.entries.len());
@@ -165,9 +165,9 @@ async fn question_h_sends_images_in_the_shape_that_is_seen() {
     };
     for form in [HistoryForm::UserRoots, HistoryForm::ResumeRoots] {
         let without = acting(None, switches, in_form(form)).await;
-        assert_eq!(answer(&without, body()).await, "I see no image.", "{form:?}");
+        assert_eq!(answer(&without, &body()).await, "I see no image.", "{form:?}");
         let with = acting(Some('h'), switches, in_form(form)).await;
-        assert_eq!(answer(&with, body()).await, "It is green.", "{form:?}");
+        assert_eq!(answer(&with, &body()).await, "It is green.", "{form:?}");
     }
 }
 
@@ -179,9 +179,9 @@ async fn question_i_replaces_a_version_that_is_refused() {
     };
     let hello = || talk(vec![message("user", "Hello")]);
     let without = acting(None, switches, old).await;
-    assert_eq!(answer(&without, hello()).await, "client_outdated");
+    assert_eq!(answer(&without, &hello()).await, "client_outdated");
     let with = acting(Some('i'), switches, old).await;
-    assert!(answer(&with, hello()).await.contains("Hello"));
+    assert!(answer(&with, &hello()).await.contains("Hello"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -205,10 +205,10 @@ async fn question_k_fills_an_empty_list_that_is_ignored() {
     let switches = &[("tools.allow_header", "lenient")];
     let body = || talk(vec![message("user", "Run the shell command `ls`")]);
     let without = acting(None, switches, |_| {}).await;
-    answer(&without, body()).await;
+    answer(&without, &body()).await;
     assert_eq!(without.lab.sim.runs()[0].execs, 1, "the built-in shell was called, and refused");
     let with = acting(Some('k'), switches, |_| {}).await;
-    answer(&with, body()).await;
+    answer(&with, &body()).await;
     assert_eq!(with.lab.sim.runs()[0].execs, 0);
 }
 
@@ -219,9 +219,9 @@ async fn question_n_sends_a_key_where_one_is_needed() {
     for transport in [Transport::H2, Transport::H1] {
         let over = |config: &mut Config| config.upstream.transport = transport;
         let without = acting(None, switches, over).await;
-        assert_eq!(answer(&without, hello()).await, "invalid_value");
+        assert_eq!(answer(&without, &hello()).await, "invalid_value");
         let with = acting(Some('n'), switches, over).await;
-        assert!(answer(&with, hello()).await.contains("Hello"), "{transport:?}");
+        assert!(answer(&with, &hello()).await.contains("Hello"), "{transport:?}");
     }
 }
 

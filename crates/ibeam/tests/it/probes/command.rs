@@ -221,8 +221,8 @@ fn a_used_up_plan_ends_the_command_with_what_was_found_so_far() {
 }
 
 #[cfg(unix)]
-#[test]
-fn ctrl_c_ends_the_run_and_keeps_the_answers() {
+#[tokio::test]
+async fn ctrl_c_ends_the_run_and_keeps_the_answers() {
     use std::{
         io::{BufRead as _, BufReader},
         process::{Command, Stdio},
@@ -233,7 +233,7 @@ fn ctrl_c_ends_the_run_and_keeps_the_answers() {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut words = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     assert!(words.any(|line| line.starts_with("[1/2] k:")));
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
     let id = child.id().to_string();
     assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
     assert!(words.any(|line| line.starts_with("Interrupted")));

@@ -168,7 +168,7 @@ impl ProbeMachine {
         self.decoder.push(bytes);
         while !self.over {
             match self.decoder.next() {
-                Ok(Some(Envelope::Message(message))) => self.on_frame(message, now),
+                Ok(Some(Envelope::Message(message))) => self.on_frame(&message, now),
                 Ok(Some(Envelope::End(error))) => {
                     let end = match error {
                         None => self.plain_end(),
@@ -275,7 +275,7 @@ impl ProbeMachine {
         self.trace.first_output.get_or_insert(first);
     }
 
-    fn on_frame(&mut self, bytes: Bytes, now: Millis) {
+    fn on_frame(&mut self, bytes: &Bytes, now: Millis) {
         self.trace.frames += 1;
         if self.trace.frames >= FRAME_CAP {
             return self.give_up(ProbeEnd::Stopped, now);
@@ -286,7 +286,7 @@ impl ProbeMachine {
             Some(FromServer::ExecServerMessage(exec)) => self.on_exec(&exec, now),
             Some(FromServer::ConversationCheckpointUpdate(state)) => self.on_state(&state),
             Some(FromServer::KvServerMessage(kv)) => self.on_kv(kv),
-            Some(FromServer::InteractionQuery(query)) => self.on_query(&query, &bytes),
+            Some(FromServer::InteractionQuery(query)) => self.on_query(&query, bytes),
             Some(FromServer::ExecServerControlMessage(_)) | None => {}
         }
     }
@@ -311,10 +311,10 @@ impl ProbeMachine {
                 self.output(now);
                 self.note(CallNotice::Started);
             }
-            Some(Update::ToolCallCompleted(call)) if is_mcp(call.tool_call.as_ref()) => {
-                if !self.made.contains(&call.call_id) {
-                    self.note(CallNotice::Refused);
-                }
+            Some(Update::ToolCallCompleted(call))
+                if is_mcp(call.tool_call.as_ref()) && !self.made.contains(&call.call_id) =>
+            {
+                self.note(CallNotice::Refused);
             }
             Some(Update::ToolRequestsListed(listed)) => {
                 self.note(CallNotice::Listed(listed.call_count));

@@ -29,7 +29,7 @@ fn at(seconds: u64) -> Millis {
 /// A run that is open, with its first message taken.
 fn open(question: super::super::ProbeQuestion) -> ProbeMachine {
     let mut machine = ProbeMachine::new(next(question, &[]).unwrap(), CLOCKS, at(0));
-    let first = message(machine.poll_send().unwrap());
+    let first = message(&machine.poll_send().unwrap());
     assert!(matches!(first.message, Some(ToServer::RunRequest(_))), "{first:?}");
     machine
 }
@@ -65,7 +65,7 @@ fn call(name: &str, id: &str) -> Ask {
 }
 
 fn sent(machine: &mut ProbeMachine) -> Vec<ToServer> {
-    std::iter::from_fn(|| machine.poll_send()).filter_map(|frame| message(frame).message).collect()
+    std::iter::from_fn(|| machine.poll_send()).filter_map(|frame| message(&frame).message).collect()
 }
 
 fn end(machine: &mut ProbeMachine, error: Option<&ConnectError>, now: Millis) {

@@ -79,14 +79,14 @@ pub(super) fn out_of_quota() -> ProbeTrace {
 }
 
 pub(super) fn request(run: &ProbeRun) -> AgentRunRequest {
-    match message(run.first.clone()).message {
+    match message(&run.first).message {
         Some(agent_client_message::Message::RunRequest(request)) => request,
         other => panic!("{other:?}"),
     }
 }
 
 /// What is in the frame.
-pub(super) fn message(frame: Bytes) -> AgentClientMessage {
+pub(super) fn message(frame: &Bytes) -> AgentClientMessage {
     AgentClientMessage::from_wire(frame.slice(5..)).unwrap()
 }
 
