@@ -32,6 +32,10 @@ pub enum Capability {
     WebTools,
     /// Work in a folder on this machine.
     Workspaces,
+    /// The modes `ask` and `plan`.
+    Modes,
+    /// The maximum mode of a model.
+    MaxMode,
 }
 
 macro_rules! backends {
@@ -69,21 +73,26 @@ backends! {
         description: "Cursor's API",
         simulator: "the simulator",
         needs: Needs::Account,
-        capabilities: &[Capability::Images, Capability::WebTools],
+        capabilities: &[
+            Capability::Images,
+            Capability::WebTools,
+            Capability::Modes,
+            Capability::MaxMode,
+        ],
     }
     /// `cursor-agent --print`, in a child process. Its prompt is a text.
     Cli "cli" {
         description: "`cursor-agent`, one process for each turn",
         simulator: "a simulated `cursor-agent`",
         needs: Needs::CursorAgent,
-        capabilities: &[Capability::Workspaces],
+        capabilities: &[Capability::Workspaces, Capability::Modes],
     }
     /// `cursor-agent acp`, in a child process.
     Acp "acp" {
         description: "`cursor-agent acp`, kept running between turns",
         simulator: "a simulated `cursor-agent acp`",
         needs: Needs::CursorAgent,
-        capabilities: &[Capability::Images, Capability::Workspaces],
+        capabilities: &[Capability::Images, Capability::Workspaces, Capability::Modes],
     }
 }
 
@@ -147,13 +156,16 @@ impl Needs {
 }
 
 impl Capability {
-    const ALL: [Self; 3] = [Self::Images, Self::WebTools, Self::Workspaces];
+    const ALL: [Self; 5] =
+        [Self::Images, Self::WebTools, Self::Workspaces, Self::Modes, Self::MaxMode];
 
     fn name(self) -> &'static str {
         match self {
             Self::Images => "images",
             Self::WebTools => "Cursor's web tools",
             Self::Workspaces => "workspaces",
+            Self::Modes => "the modes `ask` and `plan`",
+            Self::MaxMode => "max mode",
         }
     }
 }
@@ -195,6 +207,7 @@ mod tests {
         );
         let workspaces = "| workspaces | no | yes | yes |";
         assert!(lines.iter().any(|line| line.starts_with(workspaces)), "{table}");
+        assert!(lines.contains(&"| max mode | yes | no | no |"), "{table}");
     }
 
     #[test]

@@ -135,6 +135,13 @@ impl Catalog {
         }
     }
 
+    /// The backend does not know a model of the list: it is fetched again, in the background.
+    pub fn doubt(&self) {
+        if self.may_be_outdated() {
+            drop(self.refresh());
+        }
+    }
+
     /// The list as far as it is known, without asking for one.
     #[must_use]
     pub fn known(&self) -> Option<Arc<ModelList>> {

@@ -178,6 +178,23 @@ async fn unknown_model_name_causes_one_refresh() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn section_7_a_model_that_the_service_does_not_know_renews_the_list() {
+    let backend = Backend::with(&["a"]);
+    let catalog = backend.catalog(None);
+    catalog.get().await.unwrap();
+    // The list has only just come.
+    catalog.doubt();
+    pass(31).await;
+    assert_eq!(backend.calls(), 1);
+    backend.lists(&["b"]);
+    catalog.doubt();
+    catalog.doubt();
+    pass(2).await;
+    assert_eq!(backend.calls(), 2);
+    assert_eq!(catalog.known().unwrap().models()[0].id, "b");
+}
+
+#[tokio::test(start_paused = true)]
 async fn unknown_names_pass_through_if_enabled() {
     let backend = Backend::with(&["a"]);
     let mut catalog = backend.catalog(None);

@@ -31,7 +31,10 @@ pub use crate::{
     behaviour::{Behaviour, BehaviourChanges, BehaviourError, Preset, SwitchRow},
     config::{SimConfig, SimHttp2, SimSignIn},
     protobuf::SchemaError,
-    record::{Direction, FrameRecord, FrameRecorder, PromptEntry, PromptReport, RunReport, Stats},
+    record::{
+        Direction, FrameRecord, FrameRecorder, PromptEntry, PromptReport, RequestReport, RunReport,
+        Stats,
+    },
     scenario::{
         AbortStep, Blob, BlobRef, Chaos, ChaosEffect, ErrorSpec, ExecStep, MessageArm, Quirk,
         Quirks, RawFrame, Refuse, ResetCode, Say, Scenario, ScenarioError, ScenarioRule,

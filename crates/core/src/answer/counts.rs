@@ -89,14 +89,19 @@ impl TokenCounts {
         let cache_write = ended.cache_write.unwrap_or(0);
         let cached = cache_read.saturating_add(cache_write);
         let input = ended.input.or(self.prompt()).unwrap_or(0);
-        Usage {
-            // The cached part is in the prompt. Where it cannot be, it was left out.
-            input: if cached > input { input.saturating_add(cached) } else { input },
+        // The cached part is in the prompt. Where it cannot be, it was left out.
+        let input = if cached > input { input.saturating_add(cached) } else { input };
+        let whole = Usage {
+            input,
             output,
             cache_read,
             cache_write,
             reasoning,
             source: UsageSource::Backend,
+        };
+        match self.context {
+            Some(context) if input > context.used => of_newest_step(whole, self.prompt()),
+            Some(_) | None => whole,
         }
     }
 
@@ -118,6 +123,23 @@ impl TokenCounts {
     /// The context without what this leg said.
     fn prompt(&self) -> Option<u64> {
         self.context.map(|context| context.used.saturating_sub(context.output))
+    }
+}
+
+/// The prompt of a run is larger than its context: it is that of all steps together. Clients want to
+/// know how full the context is, so they get the newest prompt, with the same share of it cached.
+fn of_newest_step(whole: Usage, newest: Option<u64>) -> Usage {
+    let Some(input) = newest else { return whole };
+    let share = |part: u64| {
+        let part = u128::from(part) * u128::from(input) / u128::from(whole.input.max(1));
+        u64::try_from(part).unwrap_or(u64::MAX)
+    };
+    Usage {
+        input,
+        cache_read: share(whole.cache_read),
+        cache_write: share(whole.cache_write),
+        source: UsageSource::BackendPartial,
+        ..whole
     }
 }
 

@@ -128,3 +128,32 @@ fn reasoning_tokens_belong_to_the_leg_that_showed_them() {
     counts.run_ended(run);
     assert_eq!(counts.usage(0, 80).unwrap().reasoning, 20);
 }
+
+#[test]
+fn section_8_3_the_input_has_the_cached_part_and_uncached_is_the_rest() {
+    let mut counts = TokenCounts::default();
+    let ended = RunTokens { cache_read: Some(700), cache_write: Some(200), ..ended(1000, 5) };
+    counts.run_ended(ended);
+    let usage = counts.usage(0, 0).unwrap();
+    assert_eq!((usage.input, usage.cache_read, usage.cache_write), (1000, 700, 200));
+    assert_eq!(usage.input - usage.cache_read - usage.cache_write, 100);
+}
+
+#[test]
+fn section_8_3_an_input_that_is_summed_over_steps_becomes_the_size_of_the_context() {
+    let mut counts = TokenCounts::default();
+    counts.output_tokens(30);
+    counts.context_tokens(452_030);
+    let ended =
+        RunTokens { cache_read: Some(900_000), cache_write: Some(4), ..ended(1_356_000, 30) };
+    counts.run_ended(ended);
+    let usage = counts.usage(0, 0).unwrap();
+    assert_eq!(
+        (usage.input, usage.output, usage.source),
+        (452_000, 30, UsageSource::BackendPartial)
+    );
+    assert_eq!((usage.cache_read, usage.cache_write), (300_000, 1));
+    // One step: its prompt is never larger than the context after it.
+    counts.run_ended(RunTokens { input: Some(452_010), cache_read: Some(9), ..ended });
+    assert_eq!(counts.usage(0, 0).unwrap().input, 452_010);
+}

@@ -8,7 +8,7 @@ use ibeam_proto::Wire;
 use memmap2::MmapMut;
 
 pub(crate) use super::connect_error::percent_decode;
-pub use super::connect_error::{Code, ConnectError, CursorError};
+pub use super::connect_error::{Code, ConnectError, CursorError, ERROR_TYPE};
 use super::connect_error::{parse_end, parse_trailer};
 
 const HEADER: usize = 5;

@@ -8,6 +8,13 @@ use ibeam_proto::aiserver::{ActionRequiredDetails, CustomErrorDetails, ErrorDeta
 use prost::Message;
 use serde::Deserialize;
 
+/// A header of answers, and a key in the end of a stream: the kind of the error in the backend's own
+/// words.
+pub const ERROR_TYPE: &str = "x-cursor-inference-request-error-type";
+
+/// No name of a kind is longer.
+const LONGEST_TYPE: usize = 64;
+
 /// An error as Connect carries it: in an end frame, a gRPC-Web trailer, or the
 /// JSON body of a failed unary call.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,10 +102,29 @@ impl ConnectError {
         Self { code, message: message.into(), detail: None }
     }
 
-    /// Reads `{code, message, details}`: the body of a failed unary call.
+    /// Reads `{code, message, details}`: the body of a failed call. Some answers have it under
+    /// `error`, as the end of a stream does.
     #[must_use]
     pub fn from_json(body: &[u8]) -> Option<Self> {
-        serde_json::from_slice::<ErrorJson>(body).ok().map(Into::into)
+        let bare = serde_json::from_slice::<ErrorJson>(body).ok().map(Into::into);
+        bare.or_else(|| parse_end(body).ok().flatten())
+    }
+
+    /// With the kind of error that [`ERROR_TYPE`] names. What the error itself says goes first.
+    #[must_use]
+    pub fn of_type(mut self, name: &str) -> Self {
+        let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if name.is_empty() || name.len() > LONGEST_TYPE || !name.chars().all(legal) {
+            return self;
+        }
+        let name = name.to_ascii_uppercase();
+        let detail = self.detail.get_or_insert_default();
+        if detail.kind == ErrorKind::ErrorUnspecified {
+            let bare = name.trim_start_matches("ERROR_");
+            detail.kind = ErrorKind::from_str_name(&format!("ERROR_{bare}")).unwrap_or_default();
+        }
+        detail.additional_info.entry(ERROR_TYPE.to_owned()).or_insert(name);
+        self
     }
 
     /// The form of [`Self::from_json`], with the details both encoded and readable,
@@ -120,6 +146,17 @@ impl ConnectError {
 #[derive(Deserialize)]
 struct WireEnd {
     error: Option<ErrorJson>,
+    #[serde(default)]
+    metadata: serde_json::Value,
+}
+
+impl WireEnd {
+    /// What the metadata say about the kind of error.
+    fn error_type(&self) -> Option<&str> {
+        let table = self.metadata.as_object()?;
+        let value = table.iter().find(|(name, _)| name.eq_ignore_ascii_case(ERROR_TYPE))?.1;
+        value.as_str().or_else(|| value.get(0)?.as_str())
+    }
 }
 
 #[derive(Deserialize)]
@@ -242,14 +279,19 @@ impl CursorError {
 
 /// The payload of an end-of-stream frame.
 pub(super) fn parse_end(payload: &[u8]) -> serde_json::Result<Option<ConnectError>> {
-    let end: WireEnd = serde_json::from_slice(payload)?;
-    Ok(end.error.map(Into::into))
+    let mut end: WireEnd = serde_json::from_slice(payload)?;
+    let Some(error) = end.error.take().map(ConnectError::from) else { return Ok(None) };
+    Ok(Some(match end.error_type() {
+        Some(name) => error.of_type(name),
+        None => error,
+    }))
 }
 
 /// gRPC-Web trailers: `name: value` lines. A missing or zero status is success.
 pub(super) fn parse_trailer(payload: &[u8]) -> Option<ConnectError> {
     let text = String::from_utf8_lossy(payload);
     let (mut status, mut message, mut detail) = (0_u8, String::new(), None);
+    let mut error_type = None;
     for line in text.lines() {
         let Some((name, value)) = line.split_once(':') else { continue };
         let value = value.trim();
@@ -260,10 +302,15 @@ pub(super) fn parse_trailer(payload: &[u8]) -> Option<ConnectError> {
             "grpc-status-details-bin" => {
                 detail = decode_status_details(value).map(Box::new);
             }
+            ERROR_TYPE => error_type = Some(value),
             _ => {}
         }
     }
-    (status != 0).then(|| ConnectError { code: Code::from_grpc_number(status), message, detail })
+    let error = ConnectError { code: Code::from_grpc_number(status), message, detail };
+    (status != 0).then(|| match error_type {
+        Some(name) => error.of_type(name),
+        None => error,
+    })
 }
 
 /// `google.rpc.GrpcStatus`: field 3 holds `Any { type_url = 1, value = 2 }` entries.

@@ -3,6 +3,7 @@
 
 mod event;
 pub mod ids;
+mod mode;
 mod request;
 mod texts;
 mod time;
@@ -10,6 +11,7 @@ mod tool;
 mod usage;
 
 pub use event::{FinishReason, TerminalGuard, TurnEvent};
+pub use mode::{AgentMode, MODE_WORDS, RunModes};
 pub use request::{
     AnswerFormat, Dialect, Effort, Hints, Image, ImageSource, Item, Message, ParamHandling, Part,
     Reasoning, Role, Sampling, Schema, TurnRequest,

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::mode::RunModes;
 use super::tool::{Tool, ToolCall, ToolChoice, ToolResult};
 
 /// What a client asks for: the whole conversation, and how to answer it.
@@ -235,6 +236,8 @@ pub struct Hints {
     pub session: Option<String>,
     /// The client's own name for its user; never sent upstream.
     pub user: Option<String>,
-    /// The folder that a backend on this machine shall work in, from a header.
+    /// The folder that the conversation is about, from a header.
     pub workspace: Option<String>,
+    /// From the model's name, a header or the settings.
+    pub modes: RunModes,
 }

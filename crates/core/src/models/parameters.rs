@@ -7,7 +7,7 @@ use super::{
 };
 use crate::model::Effort;
 
-const CONTEXT: &str = "context";
+pub(super) const CONTEXT: &str = "context";
 
 /// The OpenAI family refuses effort slugs as ids, so they always become parameters.
 pub(super) fn gpt(base: &str, info: &ModelInfo, wish: &Wish, via: Via) -> Resolved {

@@ -3,7 +3,7 @@
 use super::{
     AUTO_NAME, AUTO_WIRE_ID, Family, ModelInfo, ModelList, VariantInfo,
     alias::AliasTarget,
-    parameters::{asks_for_long_context, gpt, set, set_composer_tier, with_parameters},
+    parameters::{CONTEXT, asks_for_long_context, gpt, set, set_composer_tier, with_parameters},
     slug::{self, Wish},
 };
 use crate::{
@@ -66,6 +66,25 @@ enum Hit<'a> {
     Base(&'a ModelInfo),
 }
 
+impl Resolved {
+    /// The same model in its maximum mode. A context that the effort or the name did not ask for
+    /// becomes that of the list's own choice for this mode.
+    #[must_use]
+    pub fn in_max_mode(mut self) -> Self {
+        self.max_mode = true;
+        let variants = self.info.iter().flat_map(|info| &info.variants);
+        let max = variants.filter(|variant| variant.max_mode);
+        let chosen = max.max_by_key(|variant| variant.is_default_max);
+        let context = chosen.and_then(|variant| {
+            variant.parameters.iter().find(|(id, _)| id == CONTEXT).map(|(_, value)| value.clone())
+        });
+        if let Some(context) = context {
+            set(&mut self.parameters, CONTEXT, &context);
+        }
+        self
+    }
+}
+
 impl ModelList {
     /// # Errors
     /// [`ErrorCode::ModelNotFound`], with the names that come close.
@@ -110,7 +129,7 @@ impl ModelList {
         }
         let (name, controls) = slug::strip_controls(name)?;
         if is_auto(name) {
-            return Some(self.auto());
+            return Some(self.auto(&controls));
         }
         if let Some(hit) = self.find(name) {
             return Some(self.settle(hit, controls.or(field.clone()), Via::Parameters));
@@ -130,7 +149,7 @@ impl ModelList {
         let wish = suffixes.or(controls).or(field.clone());
         Some(match target {
             AliasTarget::Model(model) => self.settle(Hit::Base(model), wish, Via::Alias),
-            AliasTarget::Auto => Resolved { via: Via::Alias, ..self.auto() },
+            AliasTarget::Auto => Resolved { via: Via::Alias, ..self.auto(&wish) },
         })
     }
 
@@ -177,10 +196,11 @@ impl ModelList {
         self.models().iter().find(same).map(Hit::Base)
     }
 
-    fn auto(&self) -> Resolved {
+    fn auto(&self, wish: &Wish) -> Resolved {
+        let goal = wish.other.iter().find(|(id, _)| id == ROUTER_GOAL);
         Resolved {
             wire_id: AUTO_WIRE_ID.to_owned(),
-            parameters: Vec::new(),
+            parameters: goal.cloned().into_iter().collect(),
             max_mode: false,
             info: self.models().iter().find(|model| model.id == AUTO_WIRE_ID).cloned(),
             effort: None,
@@ -198,7 +218,7 @@ impl ModelList {
             Hit::Model(model) | Hit::Base(model) | Hit::Legacy(model, _)
                 if model.id == AUTO_WIRE_ID =>
             {
-                return Resolved { via, info: Some(model.clone()), ..self.auto() };
+                return Resolved { via, info: Some(model.clone()), ..self.auto(&wish) };
             }
             Hit::Model(model) if !model.parameters.is_empty() => {
                 return with_parameters(model, None, &wish, via);
@@ -288,6 +308,10 @@ impl ModelList {
     }
 }
 
+/// What the backend's own choice of a model can be told to aim for.
+const ROUTER_GOAL: &str = "optimization";
+const ROUTER_GOALS: [&str; 3] = ["cost", "balance", "intelligence"];
+
 /// How alike two names must be for one to be offered in place of the other.
 const CLOSE: f64 = 0.8;
 /// A name that a message repeats is cut here.
@@ -343,10 +367,19 @@ fn passed_through(name: &str, field: Wish) -> Option<Resolved> {
 /// Refuses controls in brackets that the model does not have, where the list says
 /// which it has: a typo must not cost a turn.
 fn with_known_controls(name: &str, found: Resolved) -> Result<Resolved, TurnError> {
-    let Some(info) = found.info.as_ref().filter(|info| !info.parameters.is_empty()) else {
-        return Ok(found);
-    };
     let controls = slug::strip_controls(name).map(|(_, controls)| controls.other);
+    let described = |info: &&ModelInfo| !info.parameters.is_empty();
+    let Some(info) = found.info.as_ref().filter(described) else {
+        let goal = found.parameters.iter().find(|(id, _)| id == ROUTER_GOAL);
+        return match goal.filter(|_| found.wire_id == AUTO_WIRE_ID) {
+            Some((_, value)) if !ROUTER_GOALS.contains(&value.as_str()) => {
+                let goals = ROUTER_GOALS.join(", ");
+                let text = format!("`{ROUTER_GOAL}` of `{AUTO_NAME}` must be one of: {goals}");
+                Err(TurnError::new(ErrorCode::InvalidValue, text).param("model"))
+            }
+            Some(_) | None => Ok(found),
+        };
+    };
     for (id, value) in controls.into_iter().flatten() {
         let text = match info.parameter(&id) {
             Some(known) if known.values.is_empty() || known.values.contains(&value) => continue,

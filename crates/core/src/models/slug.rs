@@ -1,7 +1,7 @@
 //! Takes a model name apart: prefixes, brackets, and the words at its end.
 
 use super::family::Family;
-use crate::model::Effort;
+use crate::model::{Effort, RunModes};
 
 /// What a name asks for beside the model itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,6 +43,9 @@ impl Wish {
     }
 
     fn set(&mut self, id: &str, value: &str) {
+        if RunModes::is_name(id) {
+            return;
+        }
         match (id, Effort::parse(value), parse_bool(value)) {
             ("effort" | "reasoning" | "reasoning_effort", Some(effort), _) => {
                 self.effort = Some(effort);
@@ -129,6 +132,7 @@ pub(super) fn written_out(name: &str) -> Vec<(String, String)> {
     words(inside.map_or("", |(_, inside)| inside))
         .filter_map(|word| word.split_once('='))
         .map(|(id, value)| (id.trim().to_owned(), value.trim().to_owned()))
+        .filter(|(id, _)| !RunModes::is_name(id))
         .collect()
 }
 

@@ -32,6 +32,10 @@ pub enum Remedy {
     AllowTool,
     /// The model is served in its maximum mode only.
     MaxMode,
+    /// The region is not served by this host; another one may.
+    OtherHost,
+    /// The schema of a tool was not understood; it may be as JSON text.
+    SchemaText,
 }
 
 /// The command that messages name, for the profile that is used when none is named.
@@ -51,6 +55,13 @@ impl PeerFailure {
         remedy: Remedy,
     ) -> Self {
         Self { error: TurnError::new(code, message), remedy }
+    }
+
+    /// A stream that ended before it had begun.
+    pub(crate) fn silent() -> Self {
+        let text = "Cursor closed the stream without an answer. It does that, among other times, \
+                    when the plan's limit is reached: see your plan at cursor.com.";
+        Self::new(ErrorCode::UpstreamClosed, text, Remedy::Resume)
     }
 
     /// A stream that ended before its turn did.
@@ -86,13 +97,18 @@ pub(crate) fn connect_error(error: &ConnectError) -> PeerFailure {
         .unwrap_or_else(|| by_connect_code(error.code, &words));
     let retryable = error.detail.as_ref().and_then(|detail| detail.retryable);
     let provider = words.provider_status;
+    let busy = provider.is_some_and(|status| status == 429 || status >= 500);
     let code = match code {
+        _ if words.names_computers() => ErrorCode::InsufficientQuota,
         _ if words.names_region() => ErrorCode::RegionUnsupported,
         _ if words.needs_review() => ErrorCode::PolicyDenied,
         _ if kind == Some(Kind::ErrorRateLimitedChangeable) && words.is_about_plan() => {
             ErrorCode::PlanRequired
         }
         ErrorCode::UpstreamError if provider == Some(400) => ErrorCode::InvalidValue,
+        ErrorCode::UpstreamError if kind == Some(Kind::ErrorProviderError) && busy => {
+            ErrorCode::Unavailable
+        }
         // A limit that waiting does not lift, such as that of a trial.
         ErrorCode::RateLimited if retryable == Some(false) => ErrorCode::InsufficientQuota,
         code => code,
@@ -111,16 +127,22 @@ pub(crate) fn connect_error(error: &ConnectError) -> PeerFailure {
     let final_words = words.code().is_some_and(|code| !code.row().retryable);
     let stuck = error.code == Code::ResourceExhausted && error.detail.is_none() && !final_words;
     let passing = match code {
-        ErrorCode::Unavailable | ErrorCode::Timeout => retryable != Some(false),
-        ErrorCode::UpstreamError | ErrorCode::UpstreamClosed => {
-            retryable == Some(true) || provider.is_some_and(|status| status >= 429)
-        }
+        // Cursor calls a busy provider not retryable, and yet it passes.
+        ErrorCode::Unavailable | ErrorCode::Timeout => busy || retryable != Some(false),
+        ErrorCode::UpstreamError | ErrorCode::UpstreamClosed => busy || retryable == Some(true),
         _ => false,
     };
     let remedy = if words.says(&["not found in alltools"]) {
         Remedy::AllowTool
     } else if kind == Some(Kind::ErrorMaxModeRequired) {
         Remedy::MaxMode
+    } else if code == ErrorCode::RegionUnsupported
+        && error.code == Code::Unauthenticated
+        && kind.is_none_or(is_about_token)
+    {
+        Remedy::OtherHost
+    } else if words.names_schema_bytes() {
+        Remedy::SchemaText
     } else if prompt {
         Remedy::OtherForm
     } else if lost || stuck {
@@ -133,8 +155,16 @@ pub(crate) fn connect_error(error: &ConnectError) -> PeerFailure {
         Remedy::None
     };
     let cause = format!("connect {}: {}", error.code.as_str(), words.public);
-    let mut turn_error = TurnError::new(code, message(code, kind, &words.public)).cause(cause);
-    turn_error.permanent = retryable == Some(false) || error.code == Code::Unimplemented;
+    let hint = if remedy == Remedy::OtherHost {
+        Some(
+            " The settings of your team at cursor.com decide about regions; another sign-in does not help.",
+        )
+    } else {
+        hint_for_words(&words, kind).or_else(|| kind.and_then(hint_for_kind))
+    };
+    let mut turn_error = TurnError::new(code, message(code, hint, &words.public)).cause(cause);
+    let lasting = retryable == Some(false) && !(busy && passing);
+    turn_error.permanent = lasting || error.code == Code::Unimplemented;
     PeerFailure { error: turn_error, remedy }
 }
 
@@ -354,11 +384,22 @@ fn by_connect_code(code: Code, words: &ErrorWords) -> ErrorCode {
     }
 }
 
-/// Cursor's words, and what helps.
-fn message(code: ErrorCode, kind: Option<Kind>, words: &str) -> String {
-    let hint = kind.and_then(hint_for_kind).unwrap_or_else(|| hint_for_code(code));
+/// Cursor's words, and what helps: `hint`, else what is usual for the code.
+fn message(code: ErrorCode, hint: Option<&'static str>, words: &str) -> String {
+    let hint = hint.unwrap_or_else(|| hint_for_code(code));
     let words = words.trim_end_matches('.');
     format!("Cursor answered: {words}.{hint}")
+}
+
+/// Where neither the code nor the kind says what helps.
+fn hint_for_words(words: &ErrorWords, kind: Option<Kind>) -> Option<&'static str> {
+    if words.names_computers() {
+        Some(" Cursor serves this account again within a day.")
+    } else if kind == Some(Kind::ErrorRateLimitedChangeable) && words.is_about_plan() {
+        Some(" Your plan includes only the model `auto`.")
+    } else {
+        None
+    }
 }
 
 /// Where one code has several ways out.
@@ -382,8 +423,10 @@ fn hint_for_kind(kind: Kind) -> Option<&'static str> {
             " Cursor no longer serves this kind of request, whatever the client version. Update \
              ibeam."
         }
-        Kind::ErrorMaxModeRequired | Kind::ErrorModelBlocked => {
-            " Choose another model; `ibeam models` lists them."
+        Kind::ErrorMaxModeRequired => " Choose another model; `ibeam models` lists them.",
+        Kind::ErrorModelBlocked => {
+            " Agree to the terms of this model at cursor.com, or choose another model; `ibeam \
+             models` lists them."
         }
         _ => return None,
     })
@@ -418,3 +461,7 @@ mod tests;
 #[cfg(test)]
 #[path = "classify_table_tests.rs"]
 mod table_tests;
+
+#[cfg(test)]
+#[path = "classify_section_7_tests.rs"]
+mod section_7_tests;

@@ -45,6 +45,8 @@ fn again(failure: &PeerFailure) -> &'static str {
         Remedy::OtherForm => "form",
         Remedy::AllowTool => "tools",
         Remedy::MaxMode => "max",
+        Remedy::OtherHost => "host",
+        Remedy::SchemaText => "schema",
     }
 }
 

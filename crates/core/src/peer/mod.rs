@@ -106,10 +106,10 @@ pub trait Peer: fmt::Debug + Send + Sized + 'static {
     fn can_rebuild(&self) -> bool {
         true
     }
-    /// Changes what can be changed about the request so that it may work, and gives whether
-    /// anything was: then another run is worth it. Each change is made at most once.
-    fn adapt(&mut self, _remedy: Remedy, _error: &TurnError) -> bool {
-        false
+    /// Changes what can be changed about the request so that it may work, and gives which run is
+    /// worth trying then. Each change is made at most once.
+    fn adapt(&mut self, _remedy: Remedy, _error: &TurnError) -> Adapted {
+        Adapted::Not
     }
     /// The next link sends the whole conversation, under this id if there is one.
     fn rebuild(&mut self, conversation_id: Option<String>, turn: &TurnView<'_>);
@@ -174,6 +174,17 @@ pub trait Peer: fmt::Debug + Send + Sized + 'static {
     }
     /// The connection sends the heartbeats of this parked link until it is used again.
     fn relieve(&mut self) {}
+}
+
+/// What follows from [`Peer::adapt`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Adapted {
+    /// Nothing was changed.
+    Not,
+    /// The same run once more, changed.
+    Repeat,
+    /// The whole conversation once more, under another id.
+    Rebuild,
 }
 
 /// A message on its way to the backend.

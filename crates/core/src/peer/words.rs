@@ -1,6 +1,10 @@
 //! The words of a failure of the backend: they say what its kind and code leave open.
 
-use crate::{codec::connect::ConnectError, error::ErrorCode, redact};
+use crate::{
+    codec::connect::{ConnectError, ERROR_TYPE},
+    error::ErrorCode,
+    redact,
+};
 
 /// The texts of an error: what the caller is shown, and a lower-case copy to look
 /// for the phrases that distinguish what the enum does not.
@@ -10,6 +14,8 @@ pub(super) struct ErrorWords {
     /// What the model's provider answered.
     pub(super) provider_status: Option<u16>,
     action_required: bool,
+    /// The kind of the error is that of a policy.
+    of_policy: bool,
 }
 
 impl ErrorWords {
@@ -30,12 +36,15 @@ impl ErrorWords {
         // The bare message may say more than the details do.
         let lower = format!("{public} {}", error.message).to_lowercase();
         let detail = error.detail.as_ref();
-        let status = detail.and_then(|detail| detail.additional_info.get("providerStatusCode"));
+        let info = |name| detail.and_then(|detail| detail.additional_info.get(name));
+        let status = info("providerStatusCode");
+        let is_policy = |name: &String| name.contains("CONTENT_POLICY");
         Self {
             public,
             lower,
             provider_status: status.and_then(|status| status.parse().ok()),
             action_required: detail.is_some_and(|detail| !detail.action_required.is_empty()),
+            of_policy: info(ERROR_TYPE).or_else(|| info("errorType")).is_some_and(is_policy),
         }
     }
 
@@ -50,7 +59,17 @@ impl ErrorWords {
 
     /// The request waits for a person at Cursor or at the user's team.
     pub(super) fn needs_review(&self) -> bool {
-        self.action_required || self.says(&["content_policy", "policy review"])
+        self.action_required || self.of_policy || self.says(&["content_policy", "policy review"])
+    }
+
+    /// The account has too many fingerprints of machines; it is served again a day later.
+    pub(super) fn names_computers(&self) -> bool {
+        self.says(&["too many computers"])
+    }
+
+    /// The schema of a tool was not understood.
+    pub(super) fn names_schema_bytes(&self) -> bool {
+        self.says(&["parse binary"])
     }
 
     /// Named models are not part of a free plan; that is no matter of waiting.

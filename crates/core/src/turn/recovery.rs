@@ -6,7 +6,7 @@ use super::{Command, OpenLink, Turn, TurnState, view};
 use crate::{
     error::TurnError,
     model::Millis,
-    peer::{LinkRelease, Peer, PeerFailure, Remedy},
+    peer::{Adapted, LinkRelease, Peer, PeerFailure, Remedy},
     retry::RunAttempts,
 };
 
@@ -26,6 +26,14 @@ pub(super) struct Tried {
     pub(super) refusals: u32,
 }
 
+/// A run with a changed request.
+enum ChangedRun {
+    /// In the same conversation.
+    Same,
+    /// Under another conversation id.
+    Renamed,
+}
+
 impl Tried {
     /// For a leg that begins on a link which is already open.
     pub(super) fn on_open_link() -> Self {
@@ -41,10 +49,11 @@ impl Tried {
 impl<P: Peer> Turn<P> {
     /// The rules for another try, in one place. As long as the client has seen nothing of the
     /// leg, or the backend said nothing on the link, a temporary failure is retried with
-    /// back-off, whatever the backend has asked for meanwhile, and a fresh conversation is tried once where that is what helps. A turn
-    /// whose transport was lost is resumed once, from the newest checkpoint, unless the
-    /// client has seen more than that: it would come twice. A token that is refused is
-    /// replaced once, while nothing of this link has reached the model.
+    /// back-off, whatever the backend has asked for meanwhile, and a changed request or a fresh
+    /// conversation is tried once where that is what helps. A turn whose transport was lost is
+    /// resumed once, from the newest checkpoint, unless the client has seen more than that: it
+    /// would come twice. A token that is refused is replaced once, while nothing of this link has
+    /// reached the model.
     pub(super) fn recover(&mut self, failure: PeerFailure, now: Millis) {
         let PeerFailure { error, remedy } = failure.for_profile(&self.settings.sign_in);
         let again = matches!(remedy, Remedy::Retry | Remedy::Resume);
@@ -71,9 +80,25 @@ impl<P: Peer> Turn<P> {
             self.leave(LinkRelease::Replaced);
             self.open(true);
             return;
-        } else if unseen && self.peer.can_rebuild() && self.may_renew(remedy, &error) {
-            let id = self.draws.uuid();
-            self.rebuild(Some(id));
+        } else if unseen
+            && self.peer.can_rebuild()
+            && let Some(run) = self.changed_run(remedy, &error)
+        {
+            match run {
+                ChangedRun::Renamed => {
+                    let id = self.draws.uuid();
+                    self.rebuild(Some(id));
+                }
+                // The first message of the run lacks the results that came later.
+                ChangedRun::Same if self.calls.any_so_far() && self.peer.lacks_results() => {
+                    self.rebuild(None);
+                }
+                ChangedRun::Same => {
+                    self.leave(LinkRelease::Replaced);
+                    self.peer.repeat_run();
+                    self.open(false);
+                }
+            }
             return;
         } else if remedy == Remedy::Resume && covered && !self.tried.resumed {
             self.tried.resumed = true;
@@ -103,14 +128,17 @@ impl<P: Peer> Turn<P> {
         self.fail(error);
     }
 
-    /// Whether a run under another conversation id, or with another request, may help.
-    fn may_renew(&mut self, remedy: Remedy, error: &TurnError) -> bool {
-        if self.peer.adapt(remedy, error) {
-            return true;
+    /// The run with a changed request, or under another conversation id, that may help.
+    fn changed_run(&mut self, remedy: Remedy, error: &TurnError) -> Option<ChangedRun> {
+        match self.peer.adapt(remedy, error) {
+            Adapted::Repeat => Some(ChangedRun::Same),
+            Adapted::Rebuild => Some(ChangedRun::Renamed),
+            Adapted::Not if remedy == Remedy::FreshConversation && !self.tried.renewed => {
+                self.tried.renewed = true;
+                Some(ChangedRun::Renamed)
+            }
+            Adapted::Not => None,
         }
-        let renews = remedy == Remedy::FreshConversation && !self.tried.renewed;
-        self.tried.renewed |= renews;
-        renews
     }
 
     /// How many retries the present leg may take; those that it took count.

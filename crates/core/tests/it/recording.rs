@@ -123,6 +123,8 @@ impl Recording {
             kept: None,
             history: HistorySetting::default(),
             memory: Arc::default(),
+            run_seed: String::new(),
+            host_changes: None,
         };
         let mut now = Millis(0);
         let session = SessionId::from_random([0xab; 16]);

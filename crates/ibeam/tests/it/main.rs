@@ -10,6 +10,7 @@
 mod attach;
 mod audit;
 mod auth;
+mod autumn_wire;
 #[cfg(target_os = "linux")]
 mod backends;
 mod broken_streams;
@@ -46,6 +47,7 @@ mod mcp_approve;
 #[cfg(unix)]
 mod mcp_servers;
 mod messages;
+mod modes;
 mod named;
 mod native_requests;
 mod orphans;

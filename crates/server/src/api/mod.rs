@@ -25,12 +25,12 @@ mod responses;
 mod sse_body;
 mod tools;
 mod turn;
+mod workspace;
 mod ws;
 
 use std::{
     future::Future,
     net::IpAddr,
-    path::PathBuf,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -59,6 +59,7 @@ pub use guard::OPEN_PATHS;
 pub use health::{Health, McpHealth, SessionHealth, StoreHealth};
 pub use sse_body::FRAME_CAP;
 pub use tools::ToolList;
+pub use workspace::WorkspaceRule;
 
 pub use crate::{counter::CountedBody, large::LargeWork};
 
@@ -176,11 +177,9 @@ pub struct ApiSettings {
     pub keep_responses: bool,
     /// Refuse parameters that no backend honours, unless the client says otherwise.
     pub strict: bool,
-    /// Server tools that the backend runs itself, by the names that lists of parameters have.
-    pub served_tools: Vec<&'static str>,
-    /// Folders that a client may ask to work in, and all below them. None: the backend
-    /// works in no folder.
-    pub workspaces: Option<Arc<[PathBuf]>>,
+    /// Server tools and modes that the backend has, by the names that lists of parameters have.
+    pub served: Vec<&'static str>,
+    pub workspaces: WorkspaceRule,
 }
 
 impl Default for ApiSettings {
@@ -200,8 +199,8 @@ impl Default for ApiSettings {
             client_stall: Duration::from_secs(60),
             keep_responses: true,
             strict: false,
-            served_tools: Vec::new(),
-            workspaces: None,
+            served: Vec::new(),
+            workspaces: WorkspaceRule::Named,
         }
     }
 }

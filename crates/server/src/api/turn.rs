@@ -1,11 +1,7 @@
 //! One request for a turn, whatever dialect it is in: its body is read, the turn runs, and
 //! the answer goes out as a stream or as a whole.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     body::Body,
@@ -16,7 +12,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use ibeam_core::{
     error::{ErrorCode, TurnError},
-    model::{ParamHandling, TurnRequest},
+    model::{MODE_WORDS, ParamHandling, RunModes, TurnRequest},
     wire::{Collect, Encode},
 };
 
@@ -30,6 +26,7 @@ use super::{
     log::RequestLog,
     responses::{self, PreparedRequest, RecentResponses},
     sse_body::SseBody,
+    workspace,
 };
 use crate::{
     keys::Caller,
@@ -50,8 +47,8 @@ const SESSION_REUSE: &str = "x-ibeam-session-reuse";
 /// Whether parameters without effect are refused.
 const STRICT: &str = "x-ibeam-strict";
 
-/// The folder that the turn is about, for backends that work in one.
-const WORKSPACE: &str = "x-cursor-workspace";
+/// The mode in which the model works.
+const MODE: &str = "x-ibeam-mode";
 
 /// The longest header value that is taken for a key or a name.
 const VALUE_CAP: usize = 256;
@@ -202,23 +199,24 @@ impl RequestHead {
     pub(super) fn start<S: GatewayService>(
         &mut self,
         shared: &Shared<S>,
-        turn: TurnRequest,
+        mut turn: TurnRequest,
     ) -> AnswerStream<S::Turn> {
         self.log.model(&turn.model);
-        let mut context = match self.context(shared.service.settings(), &turn) {
+        let read = self.modes(&turn).and_then(|modes| {
+            turn.hints.modes = modes;
+            self.context(shared.service.settings(), &turn)
+        });
+        let mut context = match read {
             Ok(context) => context,
             Err(refusal) => return AnswerStream::new(Box::pin(std::future::ready(Err(refusal)))),
         };
         let service = Arc::clone(&shared.service);
-        let asked = self.headers.get(WORKSPACE).cloned();
-        let allowed = shared.service.settings().workspaces.clone();
+        let asked = self.headers.get(workspace::HEADER).cloned();
+        let rule = shared.service.settings().workspaces.clone();
         let share = self.share.take();
         let start = async move {
-            if let Some((asked, allowed)) = asked.zip(allowed) {
-                // A hanging disk must not block other requests.
-                let look = move || workspace(&asked, &allowed);
-                let found = service.tasks().spawn_blocking(look).await.ok().flatten();
-                context.workspace = Some(found.ok_or_else(no_workspace)?);
+            if let Some(asked) = asked {
+                context.workspace = Some(workspace::read(asked, rule, service.tasks()).await?);
             }
             service.start_turn(turn, context).await
         };
@@ -238,7 +236,7 @@ impl RequestHead {
         turn: &TurnRequest,
     ) -> Result<RequestContext, TurnError> {
         if self.switch(STRICT)?.unwrap_or(settings.strict)
-            && let Some(name) = served_params(settings, turn).ignored.first()
+            && let Some(name) = served_params(settings, turn, turn.hints.modes).ignored.first()
         {
             return Err(ignored(name));
         }
@@ -256,6 +254,17 @@ impl RequestHead {
             fresh: self.switch(SESSION_REUSE)? == Some(false),
             workspace: None,
         })
+    }
+
+    /// What the model's name and the header say about modes. The name is nearer to the request.
+    fn modes(&self, turn: &TurnRequest) -> Result<RunModes, TurnError> {
+        let named = RunModes::of_model_name(&turn.model)?;
+        let Some(word) = self.headers.get(MODE) else { return Ok(named) };
+        let modes = word.to_str().ok().and_then(RunModes::parse).ok_or_else(|| {
+            let text = format!("the header `{MODE}` must have {MODE_WORDS}");
+            TurnError::new(ErrorCode::InvalidValue, text).param(MODE)
+        })?;
+        Ok(named.or(modes))
     }
 
     /// A header that switches something on or off. A misspelt one is refused, so that its client
@@ -283,10 +292,11 @@ impl RequestHead {
     }
 }
 
-/// How this backend treats the parameters of a request.
-fn served_params(settings: &ApiSettings, turn: &TurnRequest) -> ParamHandling {
+/// How this backend treats the parameters of a request, and the modes that it asks for.
+fn served_params(settings: &ApiSettings, turn: &TurnRequest, modes: RunModes) -> ParamHandling {
     let mut params = turn.sampling.params.clone();
-    params.serve(&settings.served_tools);
+    params.ignored.extend(modes.named());
+    params.serve(&settings.served);
     params
 }
 
@@ -300,7 +310,9 @@ pub(super) async fn respond<S: GatewayService>(
     turn: TurnRequest,
     reply: impl ReplyFormat,
 ) -> Result<Response, TurnError> {
-    let controls = controls(&served_params(shared.service.settings(), &turn));
+    // A mode that cannot be read is refused when the turn starts.
+    let modes = asked.modes(&turn).unwrap_or_default();
+    let controls = controls(&served_params(shared.service.settings(), &turn, modes));
     let stream = turn.hints.stream;
     let with_id = asked.wants_conversation()?;
     let mut answer = asked.start(shared, turn);
@@ -374,24 +386,6 @@ async fn begin<T: EventSource>(
     }
 }
 
-/// The folder, if it is one and may be asked for.
-fn workspace(asked: &HeaderValue, allowed: &[PathBuf]) -> Option<String> {
-    let path = Path::new(asked.to_str().ok()?.trim());
-    // Without links in it: they may lead anywhere.
-    let path = path.is_absolute().then(|| path.canonicalize().ok()).flatten()?;
-    let inside = allowed.iter().any(|folder| path.starts_with(folder));
-    (inside && path.is_dir()).then(|| path.to_str().map(str::to_owned)).flatten()
-}
-
-/// The same for every reason, so that a client does not learn which folders exist.
-fn no_workspace() -> TurnError {
-    let text = format!(
-        "the folder in the header `{WORKSPACE}` is not allowed; the setting \
-         `cursor_agent.allowed_workspaces` lists the allowed ones"
-    );
-    TurnError::new(ErrorCode::InvalidValue, text).param(WORKSPACE)
-}
-
 fn ignored(name: &'static str) -> TurnError {
     let text = format!(
         "`{name}` has no effect: the backend does not support it. Leave it out, or turn `strict` \
@@ -419,45 +413,4 @@ fn controls(params: &ParamHandling) -> Option<HeaderValue> {
         .map(|(treatment, names)| format!("{treatment}=({})", names.join(" ")))
         .collect();
     if entries.is_empty() { None } else { HeaderValue::try_from(entries.join(", ")).ok() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn workspace_must_be_inside_an_allowed_folder() {
-        let base = tempfile::tempdir().unwrap();
-        let root = base.path().canonicalize().unwrap();
-        let (open, shut) = (root.join("open"), root.join("shut"));
-        for folder in [open.join("project"), shut.clone(), root.join("open-not")] {
-            std::fs::create_dir_all(folder).unwrap();
-        }
-        std::fs::write(open.join("file"), "").unwrap();
-        let allowed = vec![open.clone()];
-        let of = |path: &str| workspace(&HeaderValue::from_str(path).unwrap(), &allowed);
-        let text = |path: &Path| path.to_str().unwrap().to_owned();
-        assert_eq!(of(&text(&open)), Some(text(&open)));
-        assert_eq!(of(&text(&open.join("project"))), Some(text(&open.join("project"))));
-        let dotted = text(&open.join("project/../project/."));
-        assert_eq!(of(&dotted), Some(text(&open.join("project"))));
-        for wrong in [
-            text(&shut),
-            text(&root.join("open-not")),
-            text(&open.join("../shut")),
-            text(&open.join("file")),
-            text(&open.join("nowhere")),
-            "open".to_owned(),
-            String::new(),
-        ] {
-            assert_eq!(of(&wrong), None, "{wrong}");
-        }
-        #[cfg(unix)]
-        {
-            std::os::unix::fs::symlink(&shut, open.join("link")).unwrap();
-            assert_eq!(of(&text(&open.join("link"))), None);
-        }
-        assert_eq!(workspace(&HeaderValue::from_static("/"), &[]), None);
-        assert_eq!(no_workspace().param.as_deref(), Some(WORKSPACE));
-    }
 }

@@ -101,6 +101,7 @@ impl App {
             }),
             stop: CancellationToken::new(),
             drain: CancellationToken::new(),
+            catalog: catalog.clone(),
             counter: Counter::new(tasks.clone()),
             checks: SchemaChecks::new(tasks.clone()),
             large_work: LargeWork::new(tasks.clone()),
@@ -164,21 +165,26 @@ fn http_settings(config: &Config, backend: BackendKind) -> api::ApiSettings {
         websocket_idle: config.clocks.websocket_idle,
         client_stall: config.clocks.client_stall,
         keep_responses: !config.responses.retention.is_zero(),
-        served_tools: served_tools(config, backend),
-        workspaces: backend
-            .has(Capability::Workspaces)
-            .then(|| config.cursor_agent.workspaces.as_slice().into()),
+        served: served(config, backend),
+        workspaces: match backend.has(Capability::Workspaces) {
+            true => api::WorkspaceRule::Folders(config.cursor_agent.workspaces.as_slice().into()),
+            false => api::WorkspaceRule::Named,
+        },
     }
 }
 
-/// Cursor offers them to the model when they are allowed, whether or not a client asks.
-fn served_tools(config: &Config, backend: BackendKind) -> Vec<&'static str> {
-    if !backend.has(Capability::WebTools) {
-        return Vec::new();
-    }
+/// What the backend does by itself of what a client may ask for. Cursor offers its web tools to the
+/// model when they are allowed, whether or not a client asks.
+fn served(config: &Config, backend: BackendKind) -> Vec<&'static str> {
     let allow = &config.allow;
-    let tools = [("tools.web_search", allow.web_search), ("tools.web_fetch", allow.web_fetch)];
-    tools.into_iter().filter(|(_, allowed)| *allowed).map(|(name, _)| name).collect()
+    let web = backend.has(Capability::WebTools);
+    let names = [
+        ("tools.web_search", web && allow.web_search),
+        ("tools.web_fetch", web && allow.web_fetch),
+        ("mode", backend.has(Capability::Modes)),
+        ("max", backend.has(Capability::MaxMode)),
+    ];
+    names.into_iter().filter(|(_, served)| *served).map(|(name, _)| name).collect()
 }
 
 pub(super) fn turn_settings(config: &Config) -> TurnSettings {

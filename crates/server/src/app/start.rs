@@ -39,6 +39,7 @@ impl App {
         mut context: RequestContext,
     ) -> Result<TurnStream, TurnError> {
         let received = Instant::now();
+        request.hints.modes = request.hints.modes.or(self.config.models.modes);
         let (model, family) = self.check(&request).await?;
         let scope = self.scope_of(&context.caller.id);
         let (offer, controls) = self.prepare(&mut request, &mut context, family).await?;
@@ -105,7 +106,10 @@ impl App {
             return Err(refusal(ErrorCode::MissingMessages, text, request.dialect));
         }
         fit_results(request, self.config.limits.tool_result)?;
-        let resolved = self.resolve(request).await?;
+        let mut resolved = self.resolve(request).await?;
+        if request.hints.modes.max == Some(true) {
+            resolved = resolved.in_max_mode();
+        }
         // Before anything is looked up: the scope depends on the account.
         self.hub.tokens.current().await?;
         check_images(request, self.driver.kind(), resolved.info.as_ref())?;

@@ -133,6 +133,8 @@ keys! {
         "how long the model list is cached";
     ModelsPassthrough "models.passthrough" [] = "false",
         "send model names that are not in the list to Cursor; off: refuse them";
+    ModelsMode "models.mode" [] = "agent",
+        "the mode of requests that do not name one: `agent`, `ask` or `plan`, and `max` for the model's maximum mode: `plan, max`";
     InlineContext "agent.inline_context" [] = "false",
         "send the request context with the first message; off: when Cursor asks for it";
     History "history" [] = "rules-roots",

@@ -26,6 +26,7 @@ use std::{
 
 use ibeam_core::{
     backend::{BackendKind, Needs},
+    model::RunModes,
     models::UnknownName,
     peer::agent::HistorySetting,
     retry::Backoff,
@@ -45,7 +46,10 @@ pub use resolve::{Resolution, ShownSetting, resolve};
 pub use servers::McpServerSettings;
 pub use simulator::{Sim, Simulator, SimulatorError};
 
-use crate::net::connect::Host;
+use crate::net::{
+    connect::Host,
+    hosts::{self, Reach},
+};
 
 pub const DEFAULT_PORT: u16 = 18741;
 
@@ -118,8 +122,10 @@ pub struct AccountConfig {
 /// How Cursor is reached, and what it learns of this program.
 #[derive(Clone, Debug)]
 pub struct UpstreamConfig {
-    /// Stands for every host of the backend.
+    /// Serves plain requests, and the runs for which the service names no other host.
     pub api: Host,
+    /// The user named that host: it stands for every host of the backend.
+    pub named: bool,
     /// With its `cli-` prefix.
     pub client_version: String,
     /// Ghost mode.
@@ -130,6 +136,20 @@ pub struct UpstreamConfig {
     pub inline_context: bool,
     /// How a history reaches the model.
     pub history: HistorySetting,
+}
+
+impl UpstreamConfig {
+    /// Whether the service chooses the host for runs.
+    #[must_use]
+    pub fn follows_service(&self) -> bool {
+        !self.named && self.api == hosts::API.host()
+    }
+
+    /// Where connections may go.
+    #[must_use]
+    pub fn reach(&self) -> Reach {
+        Reach::of(&self.api, self.follows_service())
+    }
 }
 
 /// An address or a socket that clients connect to.
@@ -242,6 +262,8 @@ pub struct LogConfig {
 pub struct ModelsConfig {
     pub cache_ttl: Duration,
     pub unknown: UnknownName,
+    /// For requests that name none.
+    pub modes: RunModes,
 }
 
 /// Powers that a user grants the backend's own tools.

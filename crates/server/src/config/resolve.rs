@@ -10,6 +10,7 @@ use std::{
 };
 
 use ibeam_core::{
+    model::{MODE_WORDS, RunModes},
     models::UnknownName,
     peer::agent::HistorySetting,
     retry::{Backoff, MAX_RUNS},
@@ -118,6 +119,7 @@ impl Resolver<'_> {
                 credentials: self.value(SettingKey::Credentials, str::parse).unwrap_or_default(),
             },
             upstream: UpstreamConfig {
+                named: self.found(SettingKey::ApiUrl).origin != SettingOrigin::Default,
                 api: self.api(),
                 client_version: self.client_version(home),
                 privacy: self.switch(SettingKey::PrivacyMode),
@@ -134,6 +136,7 @@ impl Resolver<'_> {
                 } else {
                     UnknownName::Refuse
                 },
+                modes: self.modes(),
             },
             allow: AllowConfig {
                 web_search: self.switch(SettingKey::AllowWebSearch),
@@ -316,6 +319,13 @@ impl Resolver<'_> {
             return DEFAULT_CLIENT_VERSION.to_owned();
         }
         text
+    }
+
+    fn modes(&mut self) -> RunModes {
+        self.value(SettingKey::ModelsMode, |text| {
+            RunModes::parse(text).ok_or_else(|| format!("must have {MODE_WORDS}"))
+        })
+        .unwrap_or_default()
     }
 
     fn transport(&mut self) -> Transport {

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 use ibeam_core::{
     backend::BackendKind,
-    codec::connect::{Decoder, Envelope},
+    codec::connect::{Code, Decoder, Envelope},
     error::{ErrorCode, TurnError},
     model::TurnRequest,
     models::{ModelInfo, ModelList},
@@ -38,6 +38,7 @@ use super::{
     Open, TurnSetup,
     agent_h1::{self, Http1},
     agent_h2::{self, OpenError},
+    agent_hosts::{HostPools, RunHosts},
     agent_plan::AgentPlans,
     errors,
     fallback::Fallback,
@@ -48,7 +49,7 @@ use crate::{
     net::{
         connect::{Connector, Host},
         http::{Bounds, HttpClient, HttpError},
-        pool::{Asleep, Pool},
+        pool::Asleep,
         tls::Alpn,
     },
     tasks::Tasks,
@@ -56,10 +57,12 @@ use crate::{
 
 const SERVER_CONFIG: &str = "/aiserver.v1.ServerConfigService/GetServerConfig";
 const USABLE_MODELS: &str = "/agent.v1.AgentService/GetUsableModels";
+/// The same under the name of another service, which some deployments have instead.
+const USABLE_MODELS_TOO: &str = "/aiserver.v1.AiService/GetUsableModels";
 const AVAILABLE_MODELS: &str = "/aiserver.v1.AiService/AvailableModels";
 
 const CONFIG_BOUNDS: Bounds = Bounds { timeout: Duration::from_secs(5), max_body: 1024 * 1024 };
-/// How long a server's wish about HTTP/2 is taken as current.
+/// How long a server's wishes about HTTP/2 and hosts are taken as current.
 const CONFIG_FRESH: Duration = Duration::from_secs(30);
 const LIST_BOUNDS: Bounds = Bounds { timeout: Duration::from_secs(15), max_body: 8 * 1024 * 1024 };
 
@@ -69,24 +72,24 @@ pub struct AgentDriver(Arc<AgentInner>);
 
 #[derive(Debug)]
 struct AgentInner {
-    agent_host: Host,
     api_host: Host,
+    hosts: RunHosts,
     profile: Arc<ClientProfile>,
     transport: Transport,
-    pool: Pool,
+    pools: HostPools,
     http1: Http1,
     unary: HttpClient,
     fallback: Arc<Fallback>,
     plans: AgentPlans,
-    policy: Mutex<Policy>,
-    /// Only one asks for the first policy; the others wait for its answer.
-    first_policy: tokio::sync::Mutex<()>,
+    settings: Mutex<ServerSettings>,
+    /// Only one asks for them first; the others wait for its answer.
+    first_settings: tokio::sync::Mutex<()>,
     tasks: Tasks,
 }
 
-/// What the server last said about HTTP/2.
+/// What the server last said about itself, apart from its hosts.
 #[derive(Debug, Default)]
-struct Policy {
+struct ServerSettings {
     /// When it was asked, whether or not it answered.
     asked: Option<Instant>,
     forbids_h2: bool,
@@ -95,7 +98,8 @@ struct Policy {
 impl AgentDriver {
     #[must_use]
     pub fn new(config: AgentConfig, connector: &Connector, tasks: &Tasks) -> Self {
-        let AgentConfig { agent_host, api_host, profile, transport, pool, plans } = config;
+        let AgentConfig { api_host, follows_service, profile, transport, pool, plans } = config;
+        let hosts = RunHosts::new(api_host.clone(), follows_service, profile.ghost_mode);
         let profile = Arc::new(profile);
         let fallback = Arc::new(Fallback::new(transport == Transport::Auto));
         let client = |alpn| HttpClient::new(connector.clone(), alpn, tasks);
@@ -107,19 +111,18 @@ impl AgentDriver {
             streams: Arc::new(AtomicUsize::new(0)),
             fallback: Arc::clone(&fallback),
         };
-        let pool = Pool::new(agent_host.clone(), connector.clone(), pool, tasks.clone());
         Self(Arc::new(AgentInner {
-            agent_host,
+            pools: HostPools::new(connector.clone(), pool, tasks.clone()),
             api_host,
+            hosts,
             profile,
             transport,
-            pool,
             http1,
             unary: client(Alpn::Http2),
             fallback,
             plans: AgentPlans::new(plans),
-            policy: Mutex::default(),
-            first_policy: tokio::sync::Mutex::default(),
+            settings: Mutex::default(),
+            first_settings: tokio::sync::Mutex::default(),
             tasks: tasks.clone(),
         }))
     }
@@ -189,7 +192,7 @@ impl Dial for AgentDriver {
     type Peer = AgentPeer;
 
     fn plan(&self, request: &TurnRequest, turn: TurnSetup) -> Plan {
-        self.0.plans.plan(request, turn)
+        self.0.plans.plan(request, turn, self.0.hosts.changes())
     }
 
     fn open(&self, open: OpenStream) -> BoxFuture<'_, Result<AgentLink, LinkError>> {
@@ -198,20 +201,12 @@ impl Dial for AgentDriver {
             if inner.wants_http1(&open).await {
                 return inner.http1.open(open);
             }
-            let fallback = Arc::clone(&inner.fallback);
-            let link =
-                agent_h2::open(&inner.pool, &inner.agent_host, &inner.profile, &open, fallback);
-            match (link.await, inner.transport) {
-                (Ok(link), _) => Ok(link),
-                (Err(OpenError::Link(error)), _) => Err(error),
-                (Err(OpenError::NotH2(why)), Transport::Auto) => {
-                    inner.fallback.remember(&why);
-                    inner.http1.open(open)
-                }
-                (Err(OpenError::NotH2(why)), Transport::H2 | Transport::H1) => {
-                    Err(LinkError::Connect(format!("the server does not speak HTTP/2 ({why})")))
-                }
+            if let Some(changes) = open.peer.other_host {
+                let failed = inner.hosts.current();
+                inner.ask_settings(&open.token).await;
+                inner.hosts.change(changes, &failed);
             }
+            inner.open_h2(open).await
         })
     }
 }
@@ -244,10 +239,10 @@ impl Driver for AgentDriver {
 
     fn stats(&self) -> DriverStats {
         DriverStats {
-            http2: self.0.pool.stats(),
+            http2: self.0.pools.stats(),
             http1_streams: self.0.http1.streams.load(Ordering::Relaxed),
-            fallen_back: self.0.fallback.active() || self.0.policy.lock().forbids_h2,
-            http2_forbidden: self.0.policy.lock().forbids_h2,
+            fallen_back: self.0.fallback.active() || self.0.settings.lock().forbids_h2,
+            http2_forbidden: self.0.settings.lock().forbids_h2,
             children: 0,
         }
     }
@@ -257,59 +252,105 @@ impl AgentInner {
     async fn wants_http1(self: &Arc<Self>, open: &OpenStream) -> bool {
         match self.transport {
             Transport::H1 => true,
-            Transport::H2 => false,
+            Transport::H2 => {
+                if self.hosts.follows_service() {
+                    self.learn(&open.token).await;
+                }
+                false
+            }
             Transport::Auto if open.peer.prefer_h1 || self.fallback.active() => true,
-            Transport::Auto => self.server_forbids_h2(&open.token).await,
-        }
-    }
-
-    /// What the server wants. Only the first turn waits for the answer, while a
-    /// connection is made beside it; later ones take the last answer and have it
-    /// renewed behind their back.
-    async fn server_forbids_h2(self: &Arc<Self>, token: &SecretString) -> bool {
-        let known = |policy: &Policy| policy.asked.map(|asked| (asked, policy.forbids_h2));
-        let mut last = known(&self.policy.lock());
-        if last.is_none() {
-            self.pool.warm_up();
-            let _first = self.first_policy.lock().await;
-            last = known(&self.policy.lock());
-            if last.is_none() {
-                return self.ask_policy(token).await;
+            Transport::Auto => {
+                self.learn(&open.token).await;
+                self.settings.lock().forbids_h2
             }
         }
-        let Some((asked, forbids)) = last else { return false };
-        if asked.elapsed() > CONFIG_FRESH {
-            // Set first, so that only one asks.
-            self.policy.lock().asked = Some(Instant::now());
-            let (inner, token) = (Arc::clone(self), token.clone());
-            self.tasks.spawn("server policy", async move { inner.ask_policy(&token).await });
-        }
-        forbids
     }
 
-    async fn ask_policy(&self, token: &SecretString) -> bool {
+    /// Over HTTP/2, on the host that is chosen now. HTTP/1.1 goes to the API's own host, the only
+    /// one that speaks it.
+    async fn open_h2(&self, open: OpenStream) -> Result<AgentLink, LinkError> {
+        let host = self.hosts.current();
+        let mut link = self.open_on(&host, &open).await;
+        let may_fall_back = self.transport == Transport::Auto;
+        let unreachable = match &link {
+            Err(OpenError::Unreachable(_)) => true,
+            Err(OpenError::TooSlow) => !may_fall_back,
+            Ok(_) | Err(OpenError::NotH2(_) | OpenError::Link(_)) => false,
+        };
+        if unreachable && host != self.api_host {
+            self.hosts.avoid();
+            link = self.open_on(&self.api_host, &open).await;
+        }
+        let why = match link {
+            Ok(link) => return Ok(link),
+            Err(OpenError::Link(error) | OpenError::Unreachable(error)) => return Err(error),
+            Err(OpenError::TooSlow) if !may_fall_back => return Err(LinkError::ConnectTimeout),
+            Err(OpenError::TooSlow) => "it did not open in time".to_owned(),
+            Err(OpenError::NotH2(why)) => why,
+        };
+        if may_fall_back {
+            self.fallback.remember(&why);
+            self.http1.open(open)
+        } else {
+            Err(LinkError::Connect(format!("the server does not speak HTTP/2 ({why})")))
+        }
+    }
+
+    async fn open_on(&self, host: &Host, open: &OpenStream) -> Result<AgentLink, OpenError> {
+        let (pool, fallback) = (self.pools.of(host), Arc::clone(&self.fallback));
+        agent_h2::open(&pool, host, &self.profile, open, fallback).await
+    }
+
+    /// Learns what the server wants. Only the first turn waits for the answer, while a
+    /// connection is made beside it if its host is known; later ones take the last answer and
+    /// have it renewed behind their back.
+    async fn learn(self: &Arc<Self>, token: &SecretString) {
+        let mut asked = self.settings.lock().asked;
+        if asked.is_none() {
+            if !self.hosts.follows_service() {
+                self.pools.of(&self.api_host).warm_up();
+            }
+            let _first = self.first_settings.lock().await;
+            asked = self.settings.lock().asked;
+            if asked.is_none() {
+                return self.ask_settings(token).await;
+            }
+        }
+        if asked.is_some_and(|asked| asked.elapsed() > CONFIG_FRESH) {
+            // Set first, so that only one asks.
+            self.settings.lock().asked = Some(Instant::now());
+            let (inner, token) = (Arc::clone(self), token.clone());
+            self.tasks.spawn("server settings", async move { inner.ask_settings(&token).await });
+        }
+    }
+
+    async fn ask_settings(&self, token: &SecretString) {
         let answer: Result<GetServerConfigResponse, _> =
             self.call(SERVER_CONFIG, token, Bytes::new(), CONFIG_BOUNDS).await;
-        let mut policy = self.policy.lock();
-        policy.asked = Some(Instant::now());
+        let mut settings = self.settings.lock();
+        settings.asked = Some(Instant::now());
         match answer {
             Ok(config) => {
-                policy.forbids_h2 = matches!(
+                settings.forbids_h2 = matches!(
                     config.http2_config(),
                     Http2Config::ForceAllDisabled | Http2Config::ForceBidiDisabled
                 );
+                self.hosts.note(config.agent_url_config.as_ref());
             }
             // What it said before holds; with nothing said, HTTP/2 is tried.
             Err(error) => tracing::debug!(?error, "no server settings"),
         }
-        policy.forbids_h2
     }
 
     async fn usable_models(&self, token: &SecretString) -> Result<Vec<ModelDetails>, CallError> {
         let request = GetUsableModelsRequest::default().to_wire();
-        let answer: GetUsableModelsResponse =
-            self.call(USABLE_MODELS, token, request, LIST_BOUNDS).await?;
-        Ok(answer.models)
+        let call =
+            |path, body| self.call::<GetUsableModelsResponse>(path, token, body, LIST_BOUNDS);
+        let answer = match call(USABLE_MODELS, request.clone()).await {
+            Err(error) if error.is_unknown_path() => call(USABLE_MODELS_TOO, request).await,
+            answer => answer,
+        };
+        Ok(answer?.models)
     }
 
     async fn available_models(
@@ -366,6 +407,13 @@ impl From<LinkError> for CallError {
 }
 
 impl CallError {
+    /// The service does not have what was called.
+    fn is_unknown_path(&self) -> bool {
+        let Self::Link(LinkError::Status { status, error, .. }) = self else { return false };
+        let code = error.as_ref().map(|error| error.code);
+        *status == 404 || code == Some(Code::Unimplemented)
+    }
+
     fn to_turn_error(&self) -> TurnError {
         match self {
             Self::Timeout(limit) => {

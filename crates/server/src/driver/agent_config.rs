@@ -14,7 +14,6 @@ use crate::{
     config::{Config, Sim},
     net::{
         connect::{Connector, Host},
-        hosts::Reach,
         pool::PoolConfig,
         proxy::Proxy,
         tls::Tls,
@@ -24,11 +23,11 @@ use crate::{
 
 #[derive(Clone, Debug)]
 pub struct AgentConfig {
-    /// Serves `Run`.
-    pub agent_host: Host,
     /// Serves plain requests and the HTTP/1.1 streams: the agent hosts proper speak
     /// HTTP/2 only.
     pub api_host: Host,
+    /// The service names the hosts for runs.
+    pub follows_service: bool,
     pub profile: ClientProfile,
     pub transport: Transport,
     pub pool: PoolConfig,
@@ -40,8 +39,8 @@ impl AgentConfig {
     #[must_use]
     pub fn new(host: Host) -> Self {
         Self {
-            agent_host: host.clone(),
             api_host: host,
+            follows_service: false,
             profile: ClientProfile::default(),
             transport: Transport::Auto,
             pool: PoolConfig::default(),
@@ -58,6 +57,7 @@ impl AgentConfig {
                 timezone: None,
             },
             transport: config.upstream.transport,
+            follows_service: config.upstream.follows_service(),
             pool: PoolConfig {
                 max_streams: config.limits.upstream_streams,
                 max_connections: config.limits.upstream_connections,
@@ -112,7 +112,7 @@ pub fn connector(config: &Config) -> Connector {
         tls: Arc::new(Tls::new(config.upstream.ca_file.clone())),
         proxy: Proxy::from_env(),
         connect_timeout: config.clocks.connect,
-        reach: Reach::of(&config.upstream.api),
+        reach: config.upstream.reach(),
     }
 }
 

@@ -99,7 +99,8 @@ enum Http1State {
         text: BytesMut,
         until: Instant,
     },
-    Body(Incoming),
+    /// With the error that its head names, as long as nothing came.
+    Body(Incoming, Option<Box<LinkError>>),
     /// There will be no answer, because an append failed; that failure is on its way.
     Lost,
     Over,
@@ -385,14 +386,21 @@ async fn advance(state: &mut Http1State, fallback: &Fallback) -> Option<Result<B
         match state {
             Http1State::Head(head) => match head.await {
                 Ok(Ok(response)) if response.status() == StatusCode::OK => {
-                    *state = Http1State::Body(response.into_body());
+                    let silent = errors::silent_error(response.headers()).map(Box::new);
+                    *state = Http1State::Body(response.into_body(), silent);
                 }
                 Ok(Ok(response)) => {
                     let until = Instant::now() + errors::REFUSAL_WAIT;
                     let (response, text) = (Box::new(response), BytesMut::new());
                     *state = Http1State::Refusal { response, text, until };
                 }
-                Ok(Err(error)) => return Some(Err(errors::http_error(&error))),
+                Ok(Err(error)) => {
+                    // Then it is not HTTP/2 that the network does not let through.
+                    if matches!(error, HttpError::Dial(_)) {
+                        fallback.forget();
+                    }
+                    return Some(Err(errors::http_error(&error)));
+                }
                 Err(_) => *state = Http1State::Lost,
             },
             Http1State::Refusal { response, text, until } => {
@@ -411,13 +419,16 @@ async fn advance(state: &mut Http1State, fallback: &Fallback) -> Option<Result<B
                 }
                 return Some(Err(errors::status_error(status, response.headers(), text)));
             }
-            Http1State::Body(body) => match body.frame().await {
+            Http1State::Body(body, silent) => match body.frame().await {
                 Some(Ok(frame)) => match frame.into_data() {
-                    Ok(chunk) => return Some(Ok(chunk)),
+                    Ok(chunk) => {
+                        *silent = None;
+                        return Some(Ok(chunk));
+                    }
                     Err(_trailers) => {}
                 },
                 Some(Err(error)) => return Some(Err(LinkError::Reset(crate::net::chain(&error)))),
-                None => return None,
+                None => return silent.take().map(|error| Err(*error)),
             },
             Http1State::Lost => return std::future::pending().await,
             Http1State::Over => return None,

@@ -31,7 +31,7 @@ use super::{
     headers,
 };
 use crate::net::{
-    connect::Host,
+    connect::{DialError, Host},
     pool::{Asleep, Beat, Lease, Pool, PoolError, PooledStream},
 };
 
@@ -50,6 +50,10 @@ const SIGNS_OF_LIFE: usize = 18;
 pub(super) enum OpenError {
     /// The host does not speak HTTP/2.
     NotH2(String),
+    /// The connection did not open in time.
+    TooSlow,
+    /// There is no way to the host.
+    Unreachable(LinkError),
     Link(LinkError),
 }
 
@@ -88,7 +92,8 @@ enum Http2State {
         text: BytesMut,
         until: Instant,
     },
-    Body(RecvStream),
+    /// With the error that its head names, as long as nothing came.
+    Body(RecvStream, Option<Box<LinkError>>),
     Over,
 }
 
@@ -114,8 +119,12 @@ pub(super) async fn open(
     *request.headers_mut() = headers;
     let PooledStream { response, send, lease } =
         pool.open(&request).await.map_err(|error| match error {
-            PoolError::Dial(crate::net::connect::DialError::NotH2(why)) => OpenError::NotH2(why),
-            other => OpenError::Link(errors::pool_error(&other)),
+            PoolError::Dial(DialError::NotH2(why)) => OpenError::NotH2(why),
+            PoolError::Dial(DialError::Timeout) => OpenError::TooSlow,
+            PoolError::Dial(error) => OpenError::Unreachable(errors::dial_error(&error)),
+            other @ (PoolError::Full(_) | PoolError::Request(_)) => {
+                OpenError::Link(errors::pool_error(&other))
+            }
         })?;
     let shared = Arc::new(Http2Shared {
         send: Mutex::new(send),
@@ -218,7 +227,7 @@ impl Http2Receiver {
     /// Leaves the stream to the connection, which repeats this message, and says when
     /// there is more to read than a peer sends that only waits. Not before there is a body.
     pub(super) fn sleep(&mut self, framed: Bytes) -> Option<(Asleep, Arc<Notify>)> {
-        let Http2State::Body(body) = &mut self.state else { return None };
+        let Http2State::Body(body, _) = &mut self.state else { return None };
         let (unread, called) = (body.flow_control().clone(), Arc::default());
         let shared = Arc::downgrade(&self.shared);
         let pulse = Pulse { shared, framed, unread, called: Arc::clone(&called) };
@@ -229,7 +238,7 @@ impl Http2Receiver {
     /// much that is.
     pub(super) async fn hold(&mut self) -> Infallible {
         poll_fn(|cx| {
-            if let Http2State::Body(body) = &mut self.state {
+            if let Http2State::Body(body, _) = &mut self.state {
                 // An end or an error is not lost: `next` finds it again.
                 while let Poll::Ready(Some(Ok(chunk))) = body.poll_data(cx) {
                     self.held.extend_from_slice(&chunk);
@@ -255,7 +264,8 @@ impl Http2Receiver {
             match &mut self.state {
                 Http2State::Head(response) => match response.await {
                     Ok(response) if response.status() == http::StatusCode::OK => {
-                        self.state = Http2State::Body(response.into_body());
+                        let silent = errors::silent_error(response.headers()).map(Box::new);
+                        self.state = Http2State::Body(response.into_body(), silent);
                     }
                     Ok(response) => {
                         let (head, body) = response.into_parts();
@@ -283,7 +293,8 @@ impl Http2Receiver {
                     self.shared.cancel();
                     return Some(Err(error));
                 }
-                Http2State::Body(body) if !self.held.is_empty() => {
+                Http2State::Body(body, silent) if !self.held.is_empty() => {
+                    *silent = None;
                     let chunk = self.held.split_to(self.held.len().min(GATHER_TO)).freeze();
                     if self.held.is_empty() {
                         self.held = BytesMut::new();
@@ -291,15 +302,18 @@ impl Http2Receiver {
                     let _ = body.flow_control().release_capacity(chunk.len());
                     return Some(Ok(chunk));
                 }
-                Http2State::Body(body) => {
+                Http2State::Body(body, silent) => {
                     return match poll_fn(|cx| gather(body, cx)).await {
-                        Some(Ok(chunk)) => Some(Ok(chunk)),
+                        Some(Ok(chunk)) => {
+                            *silent = None;
+                            Some(Ok(chunk))
+                        }
                         // "I need no more input", after an answer that is complete.
                         Some(Err(error)) if error.reason() == Some(Reason::NO_ERROR) => None,
                         Some(Err(error)) => Some(Err(errors::h2_after_answer(&error))),
                         None => {
                             self.shared.finish();
-                            None
+                            silent.take().map(|error| Err(*error))
                         }
                     };
                 }

@@ -133,7 +133,7 @@ async fn what_is_not_read_is_held_outside_of_the_connection() {
     {
         let AgentReceiver::H2(receiver) = &mut link.rx else { panic!("it is HTTP/2") };
         let held = receiver.held.len();
-        let Http2State::Body(body) = &mut receiver.state else { panic!("it has a body") };
+        let Http2State::Body(body, _) = &mut receiver.state else { panic!("it has a body") };
         assert!(held > 100_000, "{held}");
         assert_eq!(body.flow_control().used_capacity(), held, "none is left in the queue");
         assert!(held < 4 * FRAMES as usize - first.len(), "the window stops the peer");

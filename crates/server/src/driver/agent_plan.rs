@@ -6,6 +6,7 @@ use ibeam_core::{
 };
 
 use super::{TurnSetup, surroundings::SurroundingsCache};
+use crate::random;
 
 #[derive(Clone, Debug, Default)]
 pub struct AgentPlanSettings {
@@ -35,7 +36,13 @@ impl AgentPlans {
         Self { blobs, inline_context, history, surroundings }
     }
 
-    pub(super) fn plan(&self, request: &TurnRequest, turn: TurnSetup) -> Plan {
+    /// `host_changes`: how often the host for runs was changed, unless the user named it.
+    pub(super) fn plan(
+        &self,
+        request: &TurnRequest,
+        turn: TurnSetup,
+        host_changes: Option<u64>,
+    ) -> Plan {
         let TurnSetup { model, models: _, conversation_id, kept, setup } = turn;
         Plan {
             model,
@@ -46,6 +53,8 @@ impl AgentPlans {
             kept,
             history: self.history,
             memory: self.surroundings.models(),
+            run_seed: random::uuid(),
+            host_changes,
         }
     }
 }
@@ -62,13 +71,21 @@ pub(super) fn environment() -> Environment {
 
 /// An IANA name such as `Europe/Paris`; empty if the system does not say.
 fn time_zone() -> String {
-    let named = std::env::var("TZ").ok().filter(|zone| zone.contains('/'));
-    let linked = || {
-        let path = std::fs::read_link("/etc/localtime").ok()?;
-        let (_, zone) = path.to_str()?.split_once("zoneinfo/")?;
-        Some(zone.to_owned())
-    };
-    named.or_else(linked).unwrap_or_default()
+    let variable = std::env::var("TZ").unwrap_or_default();
+    let link = std::fs::read_link("/etc/localtime").unwrap_or_default();
+    // Where the other one is a copy, not a link.
+    let file = std::fs::read_to_string("/etc/timezone").unwrap_or_default();
+    let named = [zone_in(&variable), link.to_str().and_then(zone_in), zone_in(&file)];
+    named.into_iter().flatten().next().unwrap_or_default().to_owned()
+}
+
+/// The name of a zone in a path or in the variable `TZ`.
+fn zone_in(text: &str) -> Option<&str> {
+    let text = text.trim().trim_start_matches(':');
+    let name = text.split_once("zoneinfo/").map_or(text, |(_, name)| name);
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '-' | '+');
+    let is_name = name == "UTC" || (name.contains('/') && !name.starts_with('/'));
+    (is_name && name.chars().all(legal)).then_some(name)
 }
 
 /// As the backend's own client says it: `linux 6.8.0`.
@@ -76,4 +93,25 @@ fn os_version() -> String {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let words = [std::env::consts::OS, release.trim()];
     words.join(" ").trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn section_8_the_time_zone_is_the_name_that_the_machine_has() {
+        for (text, want) in [
+            ("/usr/share/zoneinfo/Europe/Paris", Some("Europe/Paris")),
+            (":America/Argentina/Buenos_Aires", Some("America/Argentina/Buenos_Aires")),
+            ("../usr/share/zoneinfo/Etc/GMT+3", Some("Etc/GMT+3")),
+            ("Asia/Tokyo\n", Some("Asia/Tokyo")),
+            ("UTC", Some("UTC")),
+            ("CET-1CEST,M3.5.0,M10.5.0/3", None),
+            ("/etc/private-zone", None),
+            ("", None),
+        ] {
+            assert_eq!(zone_in(text), want, "{text}");
+        }
+    }
 }

@@ -3,12 +3,12 @@ use ibeam_core::{
     codec::connect::{self, Code, ConnectError},
     error::ErrorCode,
 };
-use ibeam_proto::aiserver::AvailableModel;
+use ibeam_proto::{agent::AgentUrlConfig, aiserver::AvailableModel};
 use prost::Message as _;
 
 use super::*;
 use crate::{
-    driver::testing::{Backend, RUN, RUN_SSE, driver, framed, read, settle, spec},
+    driver::testing::{Backend, Canned, RUN, RUN_SSE, driver, framed, read, settle, spec},
     net::testing::{Peer, tls_pair},
 };
 
@@ -142,7 +142,158 @@ async fn a_host_that_refuses_http1_too_is_not_stuck_on_it() {
     }
 }
 
+// === choosing the host ===
+
+const AGENT: &str = "agent.global.api5.cursor.sh";
+const AGENTN: &str = "agentn.global.api5.cursor.sh";
+
+/// A driver whose service names these hosts.
+fn following(
+    backend: &Backend,
+    connector: &Connector,
+    transport: Transport,
+) -> (AgentDriver, Tasks) {
+    let [agent_url, agentn_url] = [AGENT, AGENTN].map(|name| format!("https://{name}"));
+    let urls = AgentUrlConfig { agent_url, agentn_url };
+    let settings = GetServerConfigResponse { agent_url_config: Some(urls), ..Default::default() };
+    backend.can(SERVER_CONFIG, 200, settings.encode_to_vec());
+    let (tasks, host) = (Tasks::new(), crate::net::hosts::API.host());
+    let config = AgentConfig { transport, follows_service: true, ..AgentConfig::new(host) };
+    (AgentDriver::new(config, connector, &tasks), tasks)
+}
+
+/// The paths and hosts of what was asked so far.
+fn seen(backend: &Backend) -> Vec<(String, String)> {
+    let seen = backend.seen.lock();
+    seen.iter()
+        .map(|(path, head, _)| {
+            let header = head.headers.get("host").and_then(|value| value.to_str().ok());
+            let host = head.uri.host().or(header).unwrap().to_owned();
+            (path.rsplit('/').next().unwrap().to_owned(), host)
+        })
+        .collect()
+}
+
+fn on(path: &str, host: &str) -> (String, String) {
+    (path.to_owned(), host.to_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn section_5_runs_go_to_the_host_that_the_service_names() {
+    for transport in [Transport::Auto, Transport::H2] {
+        let backend = Backend::default();
+        let (driver, _tasks) = following(&backend, &backend.connector(), transport);
+        for _ in 0..2 {
+            let _link = driver.open(spec()).await.unwrap();
+            settle().await;
+        }
+        let want = [on("GetServerConfig", "api2.cursor.sh"), on("Run", AGENT), on("Run", AGENT)];
+        assert_eq!(seen(&backend), want, "{transport:?}");
+    }
+    // HTTP/1.1 is spoken by the API's own host only.
+    let backend = Backend::default();
+    let (driver, _tasks) = following(&backend, &backend.connector(), Transport::H1);
+    let _link = driver.open(spec()).await.unwrap();
+    settle().await;
+    assert_eq!(seen(&backend), [on("RunSSE", "api2.cursor.sh")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn section_5_another_host_is_taken_once_for_all_runs_that_ask_for_it() {
+    let backend = Backend::default();
+    let (driver, _tasks) = following(&backend, &backend.connector(), Transport::Auto);
+    let _first = driver.open(spec()).await.unwrap();
+    settle().await;
+    let other = Open { peer: AgentOpen { other_host: Some(0), ..AgentOpen::default() }, ..spec() };
+    // Two turns that began before the change.
+    for _ in 0..2 {
+        let _link = driver.open(other.clone()).await.unwrap();
+        settle().await;
+    }
+    let _later = driver.open(spec()).await.unwrap();
+    settle().await;
+    let runs: Vec<_> = seen(&backend).into_iter().filter(|(path, _)| path == "Run").collect();
+    let hosts: Vec<&str> = runs.iter().map(|(_, host)| host.as_str()).collect();
+    assert_eq!(hosts, [AGENT, AGENTN, AGENTN, AGENTN]);
+    let asked = backend.paths().iter().filter(|path| *path == "GetServerConfig").count();
+    assert_eq!(asked, 3, "the settings are asked for again");
+}
+
+/// A connector whose connections with these numbers are never served.
+fn silent_at(backend: &Backend, silent: &'static [usize]) -> Connector {
+    let (backend, kept) = (backend.clone(), Mutex::new(Vec::new()));
+    let made = AtomicUsize::new(0);
+    Connector::Memory(Arc::new(move || {
+        let (near, far) = tokio::io::duplex(64 * 1024);
+        if silent.contains(&made.fetch_add(1, Ordering::Relaxed)) {
+            kept.lock().push(far);
+        } else {
+            backend.tasks.spawn(backend.clone().serve(far));
+        }
+        near
+    }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn section_5_when_http2_does_not_open_in_time_http1_on_the_api_host_is_used_and_kept() {
+    let backend = Backend::default();
+    let connector = silent_at(&backend, &[1]);
+    let (driver, _tasks) = following(&backend, &connector, Transport::Auto);
+    for _ in 0..2 {
+        let _link = driver.open(spec()).await.unwrap();
+        settle().await;
+    }
+    let api = "api2.cursor.sh";
+    let want = [on("GetServerConfig", api), on("RunSSE", api), on("RunSSE", api)];
+    assert_eq!(seen(&backend), want);
+    assert!(driver.stats().fallen_back);
+    // A transport that the user chose is not left, but the host is.
+    let backend = Backend::default();
+    let connector = silent_at(&backend, &[1]);
+    let (driver, _tasks) = following(&backend, &connector, Transport::H2);
+    let _link = driver.open(spec()).await.unwrap();
+    settle().await;
+    assert_eq!(seen(&backend), [on("GetServerConfig", api), on("Run", api)]);
+}
+
 // === lists ===
+
+#[tokio::test(start_paused = true)]
+async fn section_6_a_list_whose_path_is_unknown_is_asked_of_the_other_service() {
+    for (status, body) in [(404, ""), (501, r#"{"code":"unimplemented","message":"no"}"#)] {
+        let backend = Backend::default();
+        backend.can(USABLE_MODELS, status, body);
+        backend.can(USABLE_MODELS_TOO, 200, usable().encode_to_vec());
+        let (driver, _tasks) = driver(&backend.connector(), Transport::Auto);
+        assert_eq!(driver.models("tok".to_owned().into()).await.unwrap().len(), 2, "{status}");
+    }
+    // A refusal is an answer.
+    let backend = Backend::default();
+    backend.can(USABLE_MODELS, 403, "");
+    let (driver, _tasks) = driver(&backend.connector(), Transport::Auto);
+    assert!(driver.models("tok".to_owned().into()).await.is_err());
+    let asked = backend.paths().iter().filter(|path| *path == "GetUsableModels").count();
+    assert_eq!(asked, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn section_7_the_head_of_a_silent_answer_names_its_error() {
+    let name = ibeam_core::codec::connect::ERROR_TYPE;
+    for (path, transport) in [(RUN, Transport::H2), (RUN_SSE, Transport::H1)] {
+        for (value, want) in
+            [("ERROR_PRO_USER_USAGE_LIMIT", Some(ErrorCode::InsufficientQuota)), ("WHAT", None)]
+        {
+            let backend = Backend::default();
+            let headers = vec![(name, value)];
+            backend.canned.lock().insert(path, Canned { status: 200, headers, body: Bytes::new() });
+            let (driver, _tasks) = driver(&backend.connector(), transport);
+            let mut link = driver.open(spec()).await.unwrap();
+            let said = link.rx.next().await;
+            let code = said.map(|said| said.unwrap_err().to_turn_error().code);
+            assert_eq!(code, want, "{path} {value}");
+        }
+    }
+}
 
 fn usable() -> GetUsableModelsResponse {
     let model = |id: &str| ModelDetails { model_id: id.to_owned(), ..Default::default() };

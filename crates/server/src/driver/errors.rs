@@ -4,7 +4,11 @@
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode, header};
-use ibeam_core::{codec::connect::ConnectError, peer::LinkError};
+use ibeam_core::{
+    codec::connect::{Code, ConnectError, ERROR_TYPE},
+    peer::LinkError,
+};
+use ibeam_proto::aiserver::ErrorKind;
 
 use crate::net::{connect::DialError, http::HttpError, pool::PoolError};
 
@@ -14,11 +18,28 @@ pub(super) const REFUSAL_WAIT: Duration = Duration::from_secs(5);
 
 /// An answer that is no stream.
 pub(super) fn status_error(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> LinkError {
-    LinkError::Status {
-        status: status.as_u16(),
-        error: ConnectError::from_json(body),
-        retry_after: retry_after(headers),
-    }
+    let error = ConnectError::from_json(body);
+    let error = match error_type(headers) {
+        Some(name) => error.map(|error| error.of_type(name)),
+        None => error,
+    };
+    LinkError::Status { status: status.as_u16(), error, retry_after: retry_after(headers) }
+}
+
+/// A stream that ended without a byte, where its head names a known kind of error.
+pub(super) fn silent_error(headers: &HeaderMap) -> Option<LinkError> {
+    let name = error_type(headers)?;
+    let error = ConnectError::new(Code::Unknown, name).of_type(name);
+    let kind = error.detail.as_ref().map(|detail| detail.kind).unwrap_or_default();
+    (kind != ErrorKind::ErrorUnspecified).then_some(LinkError::Status {
+        status: StatusCode::OK.as_u16(),
+        error: Some(error),
+        retry_after: None,
+    })
+}
+
+fn error_type(headers: &HeaderMap) -> Option<&str> {
+    headers.get(ERROR_TYPE)?.to_str().ok()
 }
 
 /// `Retry-After` in seconds. The form with a date is not used by this backend.

@@ -7,6 +7,7 @@ mod agent;
 mod agent_config;
 mod agent_h1;
 mod agent_h2;
+mod agent_hosts;
 mod agent_plan;
 pub mod child;
 mod errors;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use ibeam_core::{
-    model::{ToolChoice, TurnRequest},
+    model::{AgentMode, ToolChoice, TurnRequest},
     peer::agent::{Environment, ModelMemory, Permissions, Surroundings},
 };
 use parking_lot::Mutex;
@@ -32,6 +32,7 @@ struct SurroundingsKey {
     choice: ToolChoice,
     /// Then the last instruction is the question.
     only_instructions: bool,
+    mode: Option<AgentMode>,
 }
 
 impl SurroundingsCache {
@@ -50,6 +51,7 @@ impl SurroundingsCache {
             setup: *setup,
             choice: request.tool_choice.clone(),
             only_instructions: request.items.is_empty(),
+            mode: request.hints.modes.mode,
         };
         if let Some(made) = self.made.lock().get(&kind).and_then(Weak::upgrade) {
             return made;

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{leg_index::LegIndex, registry::Registry, retries::Retries};
 use crate::{
-    auth::AccessTokens, checks::SchemaChecks, counter::Counter, large::LargeWork,
+    auth::AccessTokens, catalog::Catalog, checks::SchemaChecks, counter::Counter, large::LargeWork,
     limits::TurnSlots, tasks::Tasks,
 };
 
@@ -36,6 +36,7 @@ pub(crate) struct Hub {
     pub(crate) stop: CancellationToken,
     /// Once cancelled, no turn is parked any more.
     pub(crate) drain: CancellationToken,
+    pub(crate) catalog: Catalog,
     pub(crate) counter: Counter,
     pub(crate) checks: SchemaChecks,
     pub(crate) large_work: LargeWork,

@@ -236,6 +236,7 @@ impl SimRun {
             }
         }
         self.io.tally.begun(&self.prompt.conversation, self.prompt.resume);
+        self.io.tally.asked(&request);
         let behaviour = self.io.behaviour.clone();
         let model = validate::request(&request, &self.io.quirks, &behaviour);
         self.note_parameters(model.map_err(RunStop::Fail)?);

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 pub use self::{
     counters::Stats,
     prompts::{PromptEntry, PromptReport},
-    runs::RunReport,
+    runs::{RequestReport, RunReport},
     transcript::{Direction, FrameRecord, FrameRecorder},
 };
 pub(crate) use self::{

@@ -9,6 +9,7 @@ use std::{
     },
 };
 
+use ibeam_proto::agent::{AgentRunRequest, RequestContext, conversation_action::Action};
 use parking_lot::Mutex;
 use serde::Serialize;
 
@@ -35,11 +36,58 @@ pub struct RunReport {
     pub execs: u64,
     /// Whether it began with a resume action.
     pub resumed: bool,
+    /// The host that it was sent to.
+    pub host: String,
+    /// What the request says about itself.
+    pub request: RequestReport,
     /// `open`, `finished`, `cancelled`, `abandoned`, `silent`, `failed`, `cut` or
     /// `refused` (with a status, before the stream).
     pub ended: &'static str,
     /// Why the service refused the history, which it does not tell its client.
     pub refused: String,
+}
+
+/// What a request says beside its conversation.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RequestReport {
+    /// The model, as the older field names it.
+    pub model_details: String,
+    pub max_mode: bool,
+    /// The number of the mode, in the state.
+    pub mode: i32,
+    pub conversation_group: String,
+    pub run_id: String,
+    /// Folders in the context that came with the request.
+    pub workspaces: Vec<String>,
+    pub time_zone: String,
+}
+
+impl RequestReport {
+    pub(crate) fn of(request: &AgentRunRequest) -> Self {
+        let action = request.action.as_ref().and_then(|action| action.action.as_ref());
+        let env = action.and_then(inline_context).and_then(|context| context.env.as_ref());
+        let details = request.model_details.as_ref();
+        let requested = request.requested_model.as_ref().is_some_and(|model| model.max_mode);
+        let state = request.conversation_state.as_ref();
+        Self {
+            model_details: details.map(|model| model.model_id.clone()).unwrap_or_default(),
+            max_mode: requested && details.is_none_or(|model| model.max_mode == Some(true)),
+            mode: state.and_then(|state| state.mode).unwrap_or_default(),
+            conversation_group: request.conversation_group_id.clone().unwrap_or_default(),
+            run_id: request.run_id.clone().unwrap_or_default(),
+            workspaces: env.map(|env| env.workspace_paths.clone()).unwrap_or_default(),
+            time_zone: env.map(|env| env.time_zone.clone()).unwrap_or_default(),
+        }
+    }
+}
+
+/// The context inside an action.
+fn inline_context(action: &Action) -> Option<&RequestContext> {
+    match action {
+        Action::UserMessageAction(action) => action.request_context.as_ref(),
+        Action::ResumeAction(action) => action.request_context.as_ref(),
+        _ => None,
+    }
 }
 
 /// The newest runs.
@@ -119,6 +167,10 @@ impl RunTally {
         let mut report = self.entry.report.lock();
         conversation.clone_into(&mut report.conversation);
         report.resumed = resumed;
+    }
+
+    pub(crate) fn asked(&self, request: &AgentRunRequest) {
+        self.entry.report.lock().request = RequestReport::of(request);
     }
 
     pub(crate) fn ended(&self, how: &'static str) {

@@ -21,10 +21,15 @@ enum SimHost {
     Agentn,
 }
 
+/// The name of the host that a request was sent to.
+pub(super) fn name<B>(request: &Request<B>) -> &str {
+    let header = request.headers().get(header::HOST).and_then(|value| value.to_str().ok());
+    request.uri().host().or(header).unwrap_or_default()
+}
+
 impl SimHost {
     fn of<B>(request: &Request<B>) -> Self {
-        let header = request.headers().get(header::HOST).and_then(|value| value.to_str().ok());
-        let name = request.uri().host().or(header).unwrap_or_default();
+        let name = name(request);
         match name.split('.').next() {
             Some("agent") => Self::Agent,
             Some("agentn") => Self::Agentn,

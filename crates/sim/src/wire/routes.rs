@@ -125,6 +125,7 @@ fn deprecation() -> ConnectError {
 
 /// `Run`: both directions on one stream.
 async fn run(sim: Sim, control: Arc<ConnectionControl>, request: Request<Incoming>) -> SimResponse {
+    let host = hosts::name(&request).to_owned();
     let (head, body) = request.into_parts();
     if let (Version::HTTP_2, SimHttp2::Status(status)) = (head.version, sim.config().http2) {
         return responses::refusal(&Refuse::status(status));
@@ -140,7 +141,7 @@ async fn run(sim: Sim, control: Arc<ConnectionControl>, request: Request<Incomin
         return responses::error(&error);
     }
     let source = RunSource::Stream(body);
-    start(sim, control, source, &head.headers, BodyFormat::Connect).await
+    start(sim, control, source, host, &head.headers, BodyFormat::Connect).await
 }
 
 /// `RunSSE`: the server's direction; the client's messages come by `BidiAppend`.
@@ -149,6 +150,7 @@ async fn run_sse(
     control: Arc<ConnectionControl>,
     request: Request<Incoming>,
 ) -> SimResponse {
+    let host = hosts::name(&request).to_owned();
     let (head, body) = request.into_parts();
     let form = match BodyFormat::of(&head.headers) {
         Some(form @ (BodyFormat::Connect | BodyFormat::GrpcWeb)) => form,
@@ -171,7 +173,7 @@ async fn run_sse(
     };
     let joined = JoinedAppends { sim: sim.clone(), id };
     let source = RunSource::Appends { opened, opening: body.len(), joined };
-    start(sim, control, source, &head.headers, form).await
+    start(sim, control, source, host, &head.headers, form).await
 }
 
 /// Starts the run, and returns its stream. Scenarios that may refuse with a status read the first
@@ -180,6 +182,7 @@ async fn start(
     sim: Sim,
     control: Arc<ConnectionControl>,
     source: RunSource,
+    host: String,
     headers: &HeaderMap,
     form: BodyFormat,
 ) -> SimResponse {
@@ -194,6 +197,7 @@ async fn start(
         run: number,
         request_id: text("x-request-id").unwrap_or_default(),
         transport: source.transport(),
+        host,
         ..RunReport::default()
     };
     let unlisted = source.unlisted();

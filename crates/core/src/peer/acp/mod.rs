@@ -20,6 +20,7 @@ mod answers;
 mod calls;
 mod failures;
 mod models;
+mod modes;
 mod permission;
 mod requests;
 mod speaker;

@@ -116,6 +116,13 @@ pub(super) struct SetOption<'a> {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
+pub(super) struct SetMode<'a> {
+    pub(super) session_id: &'a str,
+    pub(super) mode_id: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct PromptParams<'a> {
     session_id: &'a str,
     prompt: Vec<PromptBlock<'a>>,

@@ -11,6 +11,7 @@ use super::{
     calls::AcpCalls,
     failures,
     models::{MODEL, ModelChoice, ModelOffer},
+    modes,
     permission::{self, ToolPolicy},
     requests,
 };
@@ -37,6 +38,8 @@ pub struct AcpSpeaker {
     agent: Agent,
     /// The conversation that is open.
     session: Option<String>,
+    /// The mode is another one than that of the open conversation.
+    other_mode: bool,
     signed_in: bool,
     cancelled: bool,
     /// Words were heard, or of a deed.
@@ -67,6 +70,7 @@ enum AcpStep {
     Choose {
         listed: bool,
     },
+    Mode,
     Prompt,
 }
 
@@ -132,9 +136,10 @@ impl AcpSpeaker {
     }
 
     fn choose(&mut self, opened: Option<&RawValue>) {
+        self.other_mode = modes::current(opened) != self.ask.mode;
         let offer = ModelOffer::read(opened);
         match offer.choose(&self.ask.model) {
-            Ok(ModelChoice::Stay) => self.prompt(),
+            Ok(ModelChoice::Stay) => self.set_mode(),
             Ok(ModelChoice::Set(model)) => {
                 self.set_model(&offer.option, &model, AcpStep::Choose { listed: true });
             }
@@ -148,6 +153,17 @@ impl AcpSpeaker {
         let session = self.session.clone().unwrap_or_default();
         let params = requests::SetOption { session_id: &session, config_id: option, value: model };
         self.request(step, "session/set_config_option", &params);
+    }
+
+    /// A conversation that was open already has the mode that it needs.
+    fn set_mode(&mut self) {
+        if !std::mem::take(&mut self.other_mode) {
+            return self.prompt();
+        }
+        let session = self.session.clone().unwrap_or_default();
+        let mode = self.ask.mode.name();
+        let params = requests::SetMode { session_id: &session, mode_id: mode };
+        self.request(AcpStep::Mode, "session/set_mode", &params);
     }
 
     fn prompt(&mut self) {
@@ -317,7 +333,8 @@ impl AcpSpeaker {
                 self.opened(name);
                 self.choose(result);
             }
-            AcpStep::Choose { .. } => self.prompt(),
+            AcpStep::Choose { .. } => self.set_mode(),
+            AcpStep::Mode => self.prompt(),
             AcpStep::Prompt => self.on_ending(&PromptEnding::read(result)),
         }
     }
@@ -361,7 +378,7 @@ impl AcpSpeaker {
             _ if demands_sign_in => self.fail(failures::not_signed_in(error)),
             AcpStep::Load => self.fail(failures::lost(error)),
             // The child was started with the model, too.
-            AcpStep::Choose { .. } if error.code == METHOD_NOT_FOUND => self.prompt(),
+            AcpStep::Choose { .. } if error.code == METHOD_NOT_FOUND => self.set_mode(),
             // Opened once more, the conversation says how the models are called.
             AcpStep::Choose { listed: false } => {
                 let name = self.session.clone();
@@ -370,9 +387,11 @@ impl AcpSpeaker {
             AcpStep::Prompt if self.ask.resume.is_some() && failures::is_lost(error) => {
                 self.fail(failures::lost(error));
             }
-            AcpStep::Greet | AcpStep::New | AcpStep::Choose { listed: true } | AcpStep::Prompt => {
-                self.fail(failures::rpc(error));
-            }
+            AcpStep::Greet
+            | AcpStep::New
+            | AcpStep::Choose { listed: true }
+            | AcpStep::Mode
+            | AcpStep::Prompt => self.fail(failures::rpc(error)),
         }
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     error::ErrorCode,
-    model::{Image, ImageSource, Usage, UsageSource},
+    model::{AgentMode, Image, ImageSource, Usage, UsageSource},
     peer::child::{HostAddress, Prompt, Speaker as _},
 };
 
@@ -114,6 +114,32 @@ fn chunk(text: &str) -> Value {
 
 fn text(words: &str) -> ChildEvent {
     ChildEvent::Text(words.to_owned())
+}
+
+#[test]
+fn section_9_a_session_in_another_mode_is_set_to_the_mode_of_the_request() {
+    let opened = |mode: &str| json!({"sessionId": "s1", "modes": {"currentModeId": mode}});
+    for (current, wanted, sets) in [
+        ("agent", AgentMode::Plan, true),
+        ("plan", AgentMode::Agent, true),
+        ("ask", AgentMode::Ask, false),
+    ] {
+        let mut run = Run::begin(&greeted(), &ChildRequest { mode: wanted, ..asking("x") });
+        run.answer("session/new", &opened(current));
+        if sets {
+            let params = run.answer("session/set_mode", &json!({}));
+            assert_eq!(params, json!({"sessionId": "s1", "modeId": wanted.name()}));
+        }
+        run.answer("session/prompt", &json!({"stopReason": "end_turn"}));
+    }
+    // One that was open already has it, and nothing is sent in another mode than asked for.
+    let ready = Ready { session: Some("s1".to_owned()), ..greeted() };
+    let ask = ChildRequest { mode: AgentMode::Plan, ..resuming("s1") };
+    Run::begin(&ready, &ask).answer("session/prompt", &json!({"stopReason": "end_turn"}));
+    let mut run = Run::begin(&greeted(), &ask);
+    run.answer("session/load", &opened("agent"));
+    run.refuse("session/set_mode", -32601, "Method not found");
+    assert_eq!(run.failed().1, Remedy::None);
 }
 
 #[test]

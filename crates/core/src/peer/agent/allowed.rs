@@ -1,6 +1,8 @@
 //! The tools that a run may use, as the header names them, and other choices that a failure can
 //! change.
 
+use std::sync::Arc;
+
 use super::request::RunSpec;
 
 /// Without the second one a run in which tools are offered by a meta tool is refused.
@@ -59,6 +61,24 @@ impl RunSpec {
     pub(super) fn use_max_mode(&mut self) -> bool {
         self.memory.note_max_mode(&self.model.id);
         !std::mem::replace(&mut self.model.max_mode, true)
+    }
+
+    /// Names the model in the newer field alone. Only its parameters can be at odds with the
+    /// older one. Gives whether that changes anything.
+    pub(super) fn use_one_model_field(&mut self) -> bool {
+        if self.model.parameters.is_empty() || self.one_model_field {
+            return false;
+        }
+        self.memory.note_one_model_field(&self.model.id);
+        self.one_model_field = true;
+        true
+    }
+
+    /// Sends the schemas of tools as JSON text alone. Gives whether that changes anything.
+    pub(super) fn use_schema_text(&mut self) -> bool {
+        let Some(around) = self.around.with_schema_text() else { return false };
+        self.around = Arc::new(around);
+        true
     }
 }
 

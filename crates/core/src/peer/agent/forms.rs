@@ -81,6 +81,8 @@ pub struct ModelFacts {
     pub max_mode: bool,
     /// Tools that the backend wants to find in the list of allowed ones.
     pub allowed_tools: Vec<String>,
+    /// It is named in the newer of the two fields alone.
+    pub one_model_field: bool,
 }
 
 /// What was learned about models, shared by all turns. A file of findings can fill it at the
@@ -118,6 +120,10 @@ impl ModelMemory {
 
     pub(super) fn note_max_mode(&self, model: &str) {
         self.set(model, ModelFacts { max_mode: true, ..self.of(model) });
+    }
+
+    pub(super) fn note_one_model_field(&self, model: &str) {
+        self.set(model, ModelFacts { one_model_field: true, ..self.of(model) });
     }
 
     pub(super) fn allow_tool(&self, model: &str, tool: &str) {

@@ -21,13 +21,16 @@ use super::{
 };
 use crate::{
     codec::connect,
-    model::TurnRequest,
+    model::{AgentMode, TurnRequest, ids::uuid_from_content},
     models::ModelPick,
     peer::{
         StoredState,
         conversation::{instructions, offered},
     },
 };
+
+/// So many folders are named to the model.
+const WORKSPACES: usize = 16;
 
 /// What the backend is told about the place it works for. The gateway knows
 /// little of it and invents nothing.
@@ -59,6 +62,10 @@ pub struct Plan {
     pub kept: Option<StoredState>,
     pub history: HistorySetting,
     pub memory: Arc<ModelMemory>,
+    /// A random text that only this turn has: the ids of its runs are made from it.
+    pub run_seed: String,
+    /// How often the host for runs was changed so far; `None` if the user named the host.
+    pub host_changes: Option<u64>,
 }
 
 /// What the model is told and offered beside the conversation. Thousands of parked
@@ -83,8 +90,20 @@ impl Surroundings {
         let tools = offered(request);
         let toolbox = Toolbox::new(&tools);
         let equipment = if native { Equipment::of(&tools) } else { Equipment::default() };
-        let context = context(instructions(request).0, &toolbox, environment, permissions);
+        let context = context(request, &toolbox, environment, permissions);
         Self { toolbox, equipment, context, permissions }
+    }
+
+    /// The same with the schemas of tools as JSON text alone; `None` if they are sent so.
+    pub(super) fn with_schema_text(&self) -> Option<Self> {
+        let toolbox = self.toolbox.with_schema_text()?;
+        let context = RequestContext {
+            tools: toolbox.definitions().to_vec(),
+            mcp_meta_tool_options: toolbox.meta_options(),
+            ..self.context.clone()
+        };
+        let (equipment, permissions) = (self.equipment.clone(), self.permissions);
+        Some(Self { toolbox, equipment, context, permissions })
     }
 }
 
@@ -107,6 +126,14 @@ pub(super) struct RunSpec {
     pub(super) has_images: bool,
     /// Tools that the service wants to be allowed beside the usual ones.
     pub(super) more_tools: Vec<String>,
+    /// The model is named in the newer of the two fields alone.
+    pub(super) one_model_field: bool,
+    mode: AgentMode,
+    /// The same for all runs of the conversation, also when they go on under another id.
+    group_id: String,
+    run_seed: String,
+    /// The runs of the turn before this one.
+    earlier_runs: u64,
 }
 
 /// The conversation so far, as the first message tells it.
@@ -133,7 +160,14 @@ impl RunSpec {
         let Plan { model, conversation_id, surroundings, limits, kept, history, memory, .. } = plan;
         let facts = memory.of(&model.id);
         let model = ModelPick { max_mode: model.max_mode || facts.max_mode, ..model };
+        let group: [&[u8]; 2] = [b"conversation group", conversation_id.as_bytes()];
+        let mode = request.hints.modes.mode.unwrap_or_default();
         let mut spec = Self {
+            group_id: uuid_from_content(group),
+            run_seed: plan.run_seed,
+            earlier_runs: 0,
+            mode,
+            one_model_field: facts.one_model_field,
             conversation_id,
             form: FormChoice::new(history, &model.id, &memory),
             memory,
@@ -148,10 +182,24 @@ impl RunSpec {
             action: RunAction::Continue,
         };
         match kept {
-            Some(kept) => spec.go_on(request, kept),
+            Some(mut kept) => {
+                // The instructions are part of the system prompt, and the state has those of its
+                // own mode.
+                kept.new_setup |= state::mode_of(&kept.checkpoint) != mode;
+                spec.go_on(request, kept);
+            }
             None => spec.rebuild(request),
         }
         spec
+    }
+
+    /// The next first message is that of another run.
+    pub(super) fn begin_another_run(&mut self) {
+        self.earlier_runs += 1;
+    }
+
+    fn run_id(&self) -> String {
+        uuid_from_content([self.run_seed.as_bytes(), &self.earlier_runs.to_be_bytes()])
     }
 
     /// The framed first message. `checkpoint` is the newest state the backend gave
@@ -167,7 +215,10 @@ impl RunSpec {
         let action = match (&self.action, checkpoint) {
             (RunAction::User(message), None) => {
                 conversation_action::Action::UserMessageAction(UserMessageAction {
-                    user_message: Some(UserMessage::clone(message)),
+                    user_message: Some(UserMessage {
+                        mode: self.mode.wire_number(),
+                        ..UserMessage::clone(message)
+                    }),
                     request_context,
                     ..UserMessageAction::default()
                 })
@@ -181,12 +232,16 @@ impl RunSpec {
         let run = AgentRunRequest {
             conversation_state: match &self.state {
                 RunState::Built(state) if raw.is_none() => {
-                    Some(ConversationStateStructure::clone(state))
+                    let mode = Some(self.mode.wire_number());
+                    Some(ConversationStateStructure {
+                        mode,
+                        ..ConversationStateStructure::clone(state)
+                    })
                 }
                 RunState::Built(_) | RunState::Kept(_) => None,
             },
             action: Some(ConversationAction { action: Some(action) }),
-            model_details: Some(ModelDetails {
+            model_details: (!self.one_model_field).then(|| ModelDetails {
                 model_id: self.model.id.clone(),
                 display_model_id: self.model.id.clone(),
                 display_name: self.model.id.clone(),
@@ -211,13 +266,15 @@ impl RunSpec {
                 ..RequestedModel::default()
             }),
             client_supports_inline_images: has_images.then_some(true),
+            conversation_group_id: Some(self.group_id.clone()),
+            run_id: Some(self.run_id()),
             ..AgentRunRequest::default()
         };
         match raw {
             None => connect::encode(&AgentClientMessage {
                 message: Some(agent_client_message::Message::RunRequest(run)),
             }),
-            Some(state) => with_raw_state(&run, state),
+            Some(state) => with_raw_state(&run, &state::with_mode(state, self.mode)),
         }
     }
 
@@ -294,12 +351,18 @@ fn with_raw_state(run: &AgentRunRequest, state: &[u8]) -> Bytes {
 /// A plain system message is mostly ignored by the backend; the cloud rule and a
 /// global user rule are honoured.
 fn context(
-    system: &[String],
+    request: &TurnRequest,
     toolbox: &Toolbox,
     environment: &Environment,
     permissions: Permissions,
 ) -> RequestContext {
+    let mut system = instructions(request).0.to_vec();
+    // What the service makes of a mode depends on how the history is sent.
+    system.extend(request.hints.modes.mode.and_then(AgentMode::instructions).map(str::to_owned));
     let text = system.join("\n\n");
+    // The client names it; ibeam does not look into it.
+    let workspace = request.hints.workspace.iter().chain(&environment.workspace_paths);
+    let workspace_paths: Vec<String> = workspace.take(WORKSPACES).cloned().collect();
     let rule = (!text.is_empty()).then(|| CursorRule {
         full_path: "/ibeam/system.mdc".to_owned(),
         content: text.clone(),
@@ -313,10 +376,10 @@ fn context(
         rules: rule.into_iter().collect(),
         env: Some(RequestContextEnv {
             os_version: environment.os_version.clone(),
-            workspace_paths: environment.workspace_paths.clone(),
+            project_folder: workspace_paths.first().cloned().unwrap_or_default(),
+            workspace_paths,
             shell: environment.shell.clone(),
             time_zone: environment.time_zone.clone(),
-            project_folder: environment.workspace_paths.first().cloned().unwrap_or_default(),
             ..RequestContextEnv::default()
         }),
         tools: toolbox.definitions().to_vec(),

@@ -48,6 +48,8 @@ pub(in crate::peer::agent) fn spec_in(request: &TurnRequest, history: HistorySet
         kept: None,
         history,
         memory: Arc::default(),
+        run_seed: "turn".into(),
+        host_changes: Some(0),
     };
     RunSpec::new(request, plan)
 }
@@ -171,6 +173,8 @@ fn the_documented_minimal_request_has_the_same_meaning() {
     // Ours names the mode in the state and the model in the modern place as well,
     // and has a message id of its own.
     ours.requested_model = None;
+    // Ids that came later.
+    assert!(ours.conversation_group_id.take().is_some() && ours.run_id.take().is_some());
     let details = ours.model_details.as_mut().unwrap();
     assert_eq!([&details.display_model_id, &details.display_name], ["default"; 2]);
     details.display_model_id.clear();
@@ -215,6 +219,8 @@ fn continued(request: &TurnRequest, kept: StoredState) -> (RunSpec, AgentRunRequ
         kept: Some(kept),
         history: HistorySetting::Only(HistoryForm::RulesRoots),
         memory: Arc::default(),
+        run_seed: "turn".into(),
+        host_changes: Some(0),
     };
     let spec = RunSpec::new(request, plan);
     let frame = spec.first_frame(false, None);

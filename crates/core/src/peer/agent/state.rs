@@ -1,5 +1,7 @@
 //! The backend's conversation state: messages of the user, turns, and states that continue.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use ibeam_proto::Wire as _;
 use ibeam_proto::agent::{
@@ -14,11 +16,24 @@ use super::{
 };
 use crate::{
     codec::pbwalk,
-    model::{Image, ImageSource, Item, Message, Part, Role, ids::uuid_from_content},
+    model::{AgentMode, Image, ImageSource, Item, Message, Part, Role, ids::uuid_from_content},
 };
 
-/// `AgentMode` 1. Mode 2 ("ask") makes models refuse to use tools.
-pub(super) const MODE_AGENT: i32 = 1;
+pub(super) const MODE_AGENT: i32 = AgentMode::Agent.wire_number();
+
+/// `mode` in `ConversationStateStructure`.
+const MODE: u32 = 10;
+
+impl AgentMode {
+    /// The number of `AgentMode` on the wire.
+    pub(super) const fn wire_number(self) -> i32 {
+        match self {
+            Self::Agent => 1,
+            Self::Ask => 2,
+            Self::Plan => 3,
+        }
+    }
+}
 
 /// The state of a new conversation.
 pub(super) fn empty() -> ConversationStateStructure {
@@ -43,6 +58,26 @@ pub(super) fn append(
     let mut state = checkpoint.to_vec();
     state.extend_from_slice(&more.to_wire());
     state.into()
+}
+
+/// The mode of a kept state. Those that ibeam does not set count as the usual one.
+pub(super) fn mode_of(state: &[u8]) -> AgentMode {
+    let newest = pbwalk::fields(state).filter(|field| field.number == MODE).last();
+    let number = newest.and_then(|field| field.varint);
+    let is = |mode: &AgentMode| u64::try_from(mode.wire_number()).ok() == number;
+    AgentMode::ALL.into_iter().find(is).unwrap_or_default()
+}
+
+/// The same state in this mode. The last value of a field counts.
+pub(super) fn with_mode(state: &[u8], mode: AgentMode) -> Cow<'_, [u8]> {
+    if mode_of(state) == mode {
+        return Cow::Borrowed(state);
+    }
+    let more = ConversationStateStructure {
+        mode: Some(mode.wire_number()),
+        ..ConversationStateStructure::default()
+    };
+    Cow::Owned([state, &more.to_wire()].concat())
 }
 
 /// The id of the first entry of the prompt.

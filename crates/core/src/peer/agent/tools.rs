@@ -86,7 +86,8 @@ impl Toolbox {
         let tools = self.definitions.iter().map(|tool| McpToolDescriptor {
             tool_name: tool.tool_name.clone(),
             description: Some(tool.description.clone()),
-            input_schema: Some(tool.input_schema.clone()),
+            input_schema: tool.input_schema_json.is_none().then(|| tool.input_schema.clone()),
+            input_schema_json: tool.input_schema_json.clone(),
             ..McpToolDescriptor::default()
         });
         let server = McpDescriptor {
@@ -96,6 +97,19 @@ impl Toolbox {
             ..McpDescriptor::default()
         };
         Some(McpMetaToolOptions { enabled: true, descriptors: vec![server] })
+    }
+
+    /// The same tools with their schemas as JSON text alone; `None` if they have them so.
+    pub(super) fn with_schema_text(&self) -> Option<Self> {
+        if self.definitions.iter().all(|tool| tool.input_schema_json.is_some()) {
+            return None;
+        }
+        let definitions = self.definitions.iter().map(|tool| McpToolDefinition {
+            input_schema: Bytes::new(),
+            input_schema_json: Some(schema_of(tool).to_string()),
+            ..tool.clone()
+        });
+        Some(Self { definitions: definitions.collect() })
     }
 
     /// The names that the client gave its tools.
@@ -137,15 +151,16 @@ impl Toolbox {
         self.definitions.iter().map(|tool| DescribedTool {
             name: &tool.tool_name,
             description: &tool.description,
-            schema: Value::decode(tool.input_schema.clone())
-                .map_or(serde_json::Value::Null, |schema| to_json(schema, MAX_DEPTH)),
+            schema: schema_of(tool),
         })
     }
 
     /// What the model reads about them, for counting.
     pub(super) fn texts(&self) -> impl Iterator<Item = String> {
         self.definitions.iter().map(|tool| {
-            let schema = String::from_utf8_lossy(&tool.input_schema);
+            let text = tool.input_schema_json.as_deref();
+            let schema =
+                text.map_or_else(|| String::from_utf8_lossy(&tool.input_schema), Into::into);
             format!("{} {} {schema}", tool.name, tool.description)
         })
     }
@@ -242,6 +257,15 @@ fn encode_schema(json: Option<&str>) -> Bytes {
         .filter(serde_json::Value::is_object)
         .unwrap_or_else(|| serde_json::json!({ "type": "object", "properties": {} }));
     from_json(schema, MAX_DEPTH).encode_to_vec().into()
+}
+
+/// The schema that a definition has, in either form.
+fn schema_of(tool: &McpToolDefinition) -> serde_json::Value {
+    if let Some(text) = &tool.input_schema_json {
+        return serde_json::from_str(text).unwrap_or_default();
+    }
+    Value::decode(tool.input_schema.clone())
+        .map_or(serde_json::Value::Null, |schema| to_json(schema, MAX_DEPTH))
 }
 
 fn from_json(value: serde_json::Value, depth: usize) -> Value {

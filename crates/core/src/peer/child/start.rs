@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use bytes::Bytes;
 
 use super::{ChildEvent, Exit, Ready, ToChild};
-use crate::model::{Image, Tool};
+use crate::model::{AgentMode, Image, Tool};
 
 /// What has to be known before there is a child.
 #[derive(Clone, Debug)]
@@ -18,6 +18,7 @@ pub struct ChildStart {
     pub resume: Option<String>,
     /// The folder the client asked for.
     pub workspace: Option<String>,
+    pub mode: AgentMode,
     /// To be hosted for it.
     pub tools: Arc<[Tool]>,
 }
@@ -27,6 +28,7 @@ pub struct ChildStart {
 pub struct ChildRequest {
     pub prompt: Prompt,
     pub model: String,
+    pub mode: AgentMode,
     pub resume: Option<String>,
 }
 

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     error::{ErrorCode, TurnError},
     history::take_marker,
-    model::{Dialect, Hints, Tool, TurnRequest},
+    model::{Dialect, Hints, RunModes, Tool, TurnRequest},
     wire::{
         blank, freeform,
         json::{check_tools, invalid, is_not, is_set, model_name, parse, required, unsupported},
@@ -84,6 +84,7 @@ pub fn decode_request(body: &[u8]) -> Result<ChatRequest, TurnError> {
             session,
             user: request.user,
             workspace: None,
+            modes: RunModes::default(),
         },
     };
     Ok(ChatRequest { turn, custom })

@@ -7,7 +7,7 @@ use super::types::CompletionRequestBody;
 use crate::{
     error::TurnError,
     model::{
-        AnswerFormat, Dialect, Hints, Item, Message, ParamHandling, Part, Role, Sampling,
+        AnswerFormat, Dialect, Hints, Item, Message, ParamHandling, Part, Role, RunModes, Sampling,
         ToolChoice, TurnRequest,
     },
     wire::{
@@ -45,6 +45,7 @@ pub fn decode(body: &[u8]) -> Result<TurnRequest, TurnError> {
             session: None,
             user: request.user,
             workspace: None,
+            modes: RunModes::default(),
         },
     })
 }

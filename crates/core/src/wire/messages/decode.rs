@@ -12,7 +12,7 @@ use super::{
 use crate::{
     error::{ErrorCode, TurnError},
     history::take_marker,
-    model::{AnswerFormat, Dialect, Hints, ParamHandling, Sampling, Schema, TurnRequest},
+    model::{AnswerFormat, Dialect, Hints, ParamHandling, RunModes, Sampling, Schema, TurnRequest},
     wire::{
         blank,
         json::{invalid, is_not, is_set, model_name, names_of, parse, token_limit, unsupported},
@@ -126,6 +126,7 @@ fn build(
             session,
             user: request.metadata.and_then(|Object(metadata)| metadata.user_id),
             workspace: None,
+            modes: RunModes::default(),
         },
     };
     Ok(MessagesRequest { turn, thinking })

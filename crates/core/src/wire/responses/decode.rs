@@ -15,7 +15,7 @@ use super::{
 use crate::{
     error::{ErrorCode, TurnError},
     history::take_marker,
-    model::{Dialect, Hints, TurnRequest},
+    model::{Dialect, Hints, RunModes, TurnRequest},
     wire::{
         blank,
         json::{invalid, is_not, is_set, model_name, parse, unsupported},
@@ -152,6 +152,7 @@ pub fn decode(body: &[u8]) -> Result<ResponsesRequest, TurnError> {
                 session,
                 user: body.user,
                 workspace: None,
+                modes: RunModes::default(),
             },
         },
         echo,

@@ -90,6 +90,8 @@ fn plan(mut request: TurnRequest) -> Result<(), TurnError> {
         kept: None,
         history: HistorySetting::default(),
         memory: Arc::default(),
+        run_seed: String::new(),
+        host_changes: None,
     };
     let session = SessionId::from_random([0xab; 16]);
     let mut turn =

@@ -147,12 +147,16 @@ fn open_access_is_a_problem_and_missing_keys_a_note() {
 fn contacted_hosts_match_the_table() {
     let config = Config::default();
     let shown: Vec<String> = contacts(&config).into_iter().map(|line| line.origin).collect();
-    let table: Vec<String> = hosts::contacts(&config.upstream.api)
+    let table: Vec<String> = hosts::contacts(&config.upstream.api, true)
         .into_iter()
         .map(|contact| contact.host.to_string())
         .collect();
     assert_eq!(shown, table);
-    assert_eq!(shown, [hosts::API.origin, hosts::SITE.origin]);
+    assert_eq!(shown, [hosts::API.origin, "https://*.cursor.sh", hosts::SITE.origin]);
+    // The user's own choice of a host is for everything.
+    let mut fixed = Config::default();
+    fixed.upstream.named = true;
+    assert!(contacts(&fixed).iter().all(|line| !line.origin.contains('*')));
     let sim = Config { backend: Backend::Sim { scenario: None }, ..config };
     assert!(contacts(&sim).is_empty());
 }

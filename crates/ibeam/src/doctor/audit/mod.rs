@@ -341,7 +341,7 @@ fn contacts(config: &Config) -> Vec<HostLine> {
     let proxy = Proxy::from_env();
     let line = |contact: hosts::Contact| HostLine {
         proxy: match contact.by {
-            ContactedBy::Ibeam => proxy.name(&contact.host),
+            ContactedBy::Ibeam => proxy.name(&contact.host.example()),
             ContactedBy::Browser => None,
         },
         origin: contact.host.to_string(),
@@ -351,7 +351,8 @@ fn contacts(config: &Config) -> Vec<HostLine> {
         },
         purpose: contact.purpose,
     };
-    hosts::contacts(&config.upstream.api).into_iter().map(line).collect()
+    let upstream = &config.upstream;
+    hosts::contacts(&upstream.api, upstream.follows_service()).into_iter().map(line).collect()
 }
 
 #[cfg(test)]

@@ -111,8 +111,8 @@ async fn web_search_is_listed_as_native_where_cursor_searches() {
             ("/v1/responses", &responses, responses_controls),
         ] {
             for strict in [false, true] {
-                let served_tools = served.clone();
-                let settings = ApiSettings { strict, served_tools, ..ApiSettings::default() };
+                let settings =
+                    ApiSettings { strict, served: served.clone(), ..ApiSettings::default() };
                 let fake = Fake { settings, steps: hello(), ..Fake::default() };
                 let response = call(fake, ask(path, body)).await;
                 if strict && served.is_empty() {

@@ -20,6 +20,7 @@ use std::{
 use ibeam_core::{
     backend::BackendKind,
     error::TurnError,
+    model::AgentMode,
     peer::acp,
     peer::child::{ChildStart, FromChild, Ready, Speaker},
 };
@@ -91,6 +92,8 @@ struct PoolPlace {
 struct OpenConversation {
     session: String,
     tools: [u8; 32],
+    /// A conversation keeps its mode. In another one it is opened again.
+    mode: AgentMode,
 }
 
 /// A turn for a process.
@@ -101,6 +104,7 @@ struct PoolJob {
     room: Option<Option<ToolRoom>>,
     resume: Option<String>,
     tools: [u8; 32],
+    mode: AgentMode,
 }
 
 impl ChildProtocol for ChildPool {
@@ -134,7 +138,7 @@ impl ChildPool {
         let beside = self.kit.beside(&start);
         let wanted = start.resume.clone().map(|session| {
             let tools = digest(&start.tools);
-            OpenConversation { session, tools }
+            OpenConversation { session, tools, mode: start.mode }
         });
         let link = match self.find(beside.as_ref(), wanted.as_ref()).await? {
             FoundPlace::Idle(idle) => self.assign(idle, start, wanted.as_ref()).await?,
@@ -225,7 +229,8 @@ impl ChildPool {
         let (link, end) = link();
         // If it crashed this very moment, the turn hears that, as of any other crash.
         let tools = digest(&start.tools);
-        if job.send(PoolJob { end, room, resume: start.resume, tools }).is_err() {
+        let job_of_turn = PoolJob { end, room, resume: start.resume, tools, mode: start.mode };
+        if job.send(job_of_turn).is_err() {
             debug!("a process exited before its turn");
         }
         Ok(link)
@@ -243,7 +248,8 @@ impl ChildPool {
         self.kit.furnish(&worker.place.workspace, room.as_ref().map(ToolRoom::address)).await?;
         let (link, end) = link();
         let tools = digest(&start.tools);
-        let job = PoolJob { end, room: Some(room), resume: start.resume, tools };
+        let (room, resume, mode) = (Some(room), start.resume, start.mode);
+        let job = PoolJob { end, room, resume, tools, mode };
         self.kit.tasks.spawn("cursor-agent acp", worker.work(Some(job), None));
         Ok(link)
     }
@@ -392,7 +398,7 @@ impl Worker {
 
     /// Serves one turn. False: the process is of no more use.
     async fn turn(&mut self, job: PoolJob) -> bool {
-        let PoolJob { mut end, room, resume, tools } = job;
+        let PoolJob { mut end, room, resume, tools, mode } = job;
         let open = match room {
             Some(room) => {
                 self.room = room;
@@ -414,7 +420,7 @@ impl Worker {
             Over::Released => {
                 self.kit.look_back(self.room.as_ref());
                 self.greeted = true;
-                self.place.open = session.map(|session| OpenConversation { session, tools });
+                self.place.open = session.map(|session| OpenConversation { session, tools, mode });
                 true
             }
             Over::Exited(exit) => {

@@ -7,6 +7,7 @@ use std::{
 
 use ibeam_core::{
     error::{ErrorCode, TurnError},
+    model::AgentMode,
     peer::child::ChildStart,
 };
 
@@ -41,9 +42,12 @@ pub(super) fn run(start: &ChildStart, terms: &Terms) -> Result<Vec<OsString>, Tu
     args.beside(terms);
     if terms.own_tools {
         args.add(["--force", "--sandbox", "enabled"]);
-    } else if !hosted {
+    }
+    match start.mode {
         // It has nothing to do but to answer.
-        args.add(["--mode", "ask"]);
+        AgentMode::Agent if !terms.own_tools && !hosted => args.add(["--mode", "ask"]),
+        AgentMode::Agent => {}
+        mode @ (AgentMode::Ask | AgentMode::Plan) => args.add(["--mode", mode.name()]),
     }
     Ok(args.0)
 }
@@ -102,6 +106,7 @@ mod tests {
             conversation: String::new(),
             resume: None,
             workspace: None,
+            mode: AgentMode::Agent,
             tools: vec![tool; tools].into(),
         }
     }
@@ -141,6 +146,21 @@ mod tests {
             "--trust --approve-mcps --workspace /w --add-dir /home/me/p --force --sandbox \
              enabled acp"
         );
+    }
+
+    #[test]
+    fn section_9_a_mode_that_the_request_names_is_a_flag() {
+        for (tools, mode, want) in [
+            (0, AgentMode::Ask, "--mode ask"),
+            (1, AgentMode::Ask, "--mode ask"),
+            (1, AgentMode::Plan, "--mode plan"),
+        ] {
+            let start = ChildStart { mode, ..start(tools) };
+            for own_tools in [true, false] {
+                let args = line(&run(&start, &terms(own_tools)).unwrap());
+                assert!(args.ends_with(want) && args.matches("--mode ").count() == 1, "{args}");
+            }
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use ibeam_core::{
         Dialect, FinishReason, Hints, Item, Message, Part, Role, Sampling, Tool, ToolCall,
         ToolChoice, ToolResult, TurnEvent, TurnRequest, ids::CallId,
     },
-    models::{ModelInfo, ModelPick},
+    models::{ModelInfo, ModelList, ModelPick, UnknownName},
     peer::child::{self, ChildPeer, ChildStart, Exit, FromChild, HostedCall, Ready, ToChild},
     peer::cli,
     turn::Settings,
@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::{
     auth::AccessTokens,
+    catalog::{Catalog, CatalogOptions},
     checks::SchemaChecks,
     counter::Counter,
     driver::{
@@ -76,6 +77,13 @@ impl Driver for Fake {
     }
 }
 
+/// A list of models that nothing here asks for.
+fn no_catalog(tasks: &Tasks) -> Catalog {
+    let (ttl, unknown) = (SECOND, UnknownName::PassThrough);
+    let options = CatalogOptions { ttl, file: None, unknown };
+    Catalog::new(Arc::new(|| Box::pin(async { Ok(ModelList::default()) })), options, tasks.clone())
+}
+
 struct Bench {
     hub: Arc<Hub>,
     driver: Arc<Fake>,
@@ -101,6 +109,7 @@ impl Bench {
             slots: TurnSlots::new(GateRules { total: 4, reserve: 0, waiting: 4 }),
             stop: CancellationToken::new(),
             drain: CancellationToken::new(),
+            catalog: no_catalog(&tasks),
             counter: Counter::new(tasks.clone()),
             checks: SchemaChecks::new(tasks.clone()),
             large_work: LargeWork::new(tasks.clone()),

@@ -180,6 +180,9 @@ impl<W: LinkPeer> Task<W> {
             cause = error.cause.as_deref(),
             "turn failed: {words}"
         );
+        if error.code == ErrorCode::ModelNotFound {
+            self.hub.catalog.doubt();
+        }
         self.retire();
         self.writer.leave();
         self.audience.abandoned = None;

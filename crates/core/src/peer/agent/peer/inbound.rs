@@ -290,6 +290,7 @@ impl AgentPeer {
     fn on_kv(&mut self, kv: KvServerMessage) {
         let answer = match kv.message {
             Some(kv_server_message::Message::GetBlobArgs(get)) => {
+                self.stream.fetched = true;
                 kv_client_message::Message::GetBlobResult(GetBlobResult {
                     blob_data: self.spec.blobs.get(&get.blob_id),
                     ..GetBlobResult::default()

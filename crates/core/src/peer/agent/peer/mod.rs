@@ -1,6 +1,7 @@
 //! The Agent API as the turn machine sees it: the first message of each stream, answers to
 //! what the backend asks for, and the state that a conversation continues from.
 
+mod changes;
 mod generation;
 mod half_read;
 mod inbound;
@@ -16,6 +17,7 @@ use ibeam_proto::agent::{
 };
 
 use self::{
+    changes::HostChoice,
     half_read::HalfRead,
     since::{Anchor, Since},
     stream::{Purpose, Stored, Stream, upload_time},
@@ -29,8 +31,8 @@ use crate::{
     error::{ErrorCode, TurnError},
     model::{FinishReason, Item, Millis, Part, ToolCall, ToolResult, TurnRequest},
     peer::{
-        Drift, DriftReport, LinkError, LinkRelease, Peer, PeerEvent, PeerFailure, PeerOutput,
-        Remedy, Shown, TurnClocks, TurnView, classify,
+        Adapted, Drift, DriftReport, LinkError, LinkRelease, Peer, PeerEvent, PeerFailure,
+        PeerOutput, Remedy, Shown, TurnClocks, TurnView, classify,
         conversation::{NO_RESULT, said},
     },
 };
@@ -42,6 +44,8 @@ pub struct AgentOpen {
     pub prefer_h1: bool,
     /// The tools that the model may use, as a header names them. Empty: none.
     pub allowed_tools: String,
+    /// Not the host that was chosen at this count of changes: it does not serve this region.
+    pub other_host: Option<u64>,
 }
 
 /// What the backend needs to recognise the result of a call.
@@ -77,6 +81,7 @@ pub struct AgentPeer {
     first: Option<Bytes>,
     purpose: Purpose,
     prefer_h1: bool,
+    hosts: HostChoice,
     stream: Stream,
     output: VecDeque<Output>,
     drift: Drift,
@@ -101,6 +106,7 @@ impl Peer for AgentPeer {
         let mut since = Since::default();
         since.begin(request);
         let inline_context = plan.inline_context;
+        let hosts = HostChoice::new(plan.host_changes);
         let spec = RunSpec::new(request, plan);
         Self {
             first: Some(spec.first_frame(inline_context, None)),
@@ -108,6 +114,7 @@ impl Peer for AgentPeer {
             spec,
             purpose: Purpose::Start,
             prefer_h1: false,
+            hosts,
             stream: Stream::new(Millis(0)),
             output: VecDeque::new(),
             drift: Drift::default(),
@@ -124,7 +131,11 @@ impl Peer for AgentPeer {
     fn open(&mut self) -> AgentOpen {
         // Else a failure to open this stream would look like the end of the one before it.
         self.stream = Stream::new(Millis(0));
-        AgentOpen { prefer_h1: self.prefer_h1, allowed_tools: self.spec.allowed_tools() }
+        AgentOpen {
+            prefer_h1: self.prefer_h1,
+            allowed_tools: self.spec.allowed_tools(),
+            other_host: self.hosts.other(),
+        }
     }
 
     fn on_opened(&mut self, clocks: &TurnClocks, now: Millis) {
@@ -132,8 +143,13 @@ impl Peer for AgentPeer {
             Purpose::Start => None,
             Purpose::Resume => self.checkpoint.as_ref().map(|checkpoint| &checkpoint.bytes[..]),
         };
-        let first = self.first.take();
-        let first = first.unwrap_or_else(|| self.spec.first_frame(self.inline_context, checkpoint));
+        let first = match self.first.take() {
+            Some(first) => first,
+            None => {
+                self.spec.begin_another_run();
+                self.spec.first_frame(self.inline_context, checkpoint)
+            }
+        };
         self.stream = Stream {
             upload: upload_time(first.len()),
             next_heartbeat: Some(now + clocks.heartbeat),
@@ -150,7 +166,8 @@ impl Peer for AgentPeer {
     fn on_lost(&mut self, error: Option<&LinkError>) -> Option<PeerFailure> {
         self.stream.over = true;
         let Some(error) = error else {
-            return self.stream.ended_until.is_none().then(PeerFailure::cut_short);
+            let cut = if self.stream.heard { PeerFailure::cut_short } else { PeerFailure::silent };
+            return self.stream.ended_until.is_none().then(cut);
         };
         self.prefer_h1 |= error.is_internal_reset();
         self.stream.ended_until.is_none().then(|| classify::link_error(error))
@@ -276,13 +293,8 @@ impl Peer for AgentPeer {
         true
     }
 
-    fn adapt(&mut self, remedy: Remedy, error: &TurnError) -> bool {
-        match remedy {
-            Remedy::OtherForm | Remedy::FreshConversation => self.spec.use_other_form(),
-            Remedy::AllowTool => self.spec.allow_tool(&error.message),
-            Remedy::MaxMode => self.spec.use_max_mode(),
-            Remedy::None | Remedy::Retry | Remedy::Resume | Remedy::FreshToken => false,
-        }
+    fn adapt(&mut self, remedy: Remedy, error: &TurnError) -> Adapted {
+        self.change_request(remedy, error)
     }
 
     fn rebuild(&mut self, conversation_id: Option<String>, turn: &TurnView<'_>) {

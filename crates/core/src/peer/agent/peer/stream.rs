@@ -22,6 +22,8 @@ pub(super) struct Stream {
     pub(super) heard: bool,
     /// The turn knows that the backend is at work on the present leg.
     pub(super) started: bool,
+    /// The backend fetched something of the state that the run began with.
+    pub(super) fetched: bool,
     /// It ended, or broke.
     pub(super) over: bool,
     /// Extra patience while something large is still on its way up.
@@ -60,6 +62,7 @@ impl Stream {
         Self {
             heard: false,
             started: false,
+            fetched: false,
             over: false,
             upload: Duration::ZERO,
             decoder: Decoder::new(),

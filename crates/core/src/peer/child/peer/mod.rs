@@ -19,7 +19,7 @@ use super::{
 use crate::{
     error::{ErrorCode, TurnError},
     history,
-    model::{Millis, Part, Tool, ToolCall, ToolResult, TurnRequest},
+    model::{AgentMode, Millis, Part, Tool, ToolCall, ToolResult, TurnRequest},
     peer::{
         DriftReport, InMessage, LinkError, LinkRelease, OutMessage, Peer, PeerCall, PeerEvent,
         PeerFailure, PeerOutput, Remedy, Shown, StoredState, TurnClocks, TurnView, classify,
@@ -51,6 +51,7 @@ pub struct ChildPeer {
     model: String,
     conversation_id: String,
     workspace: Option<String>,
+    mode: AgentMode,
     rules: PromptLimits,
     run: Option<Box<SpeakerRun>>,
     output: VecDeque<ChildPeerOutput>,
@@ -92,6 +93,7 @@ impl Peer for ChildPeer {
             model,
             conversation_id,
             workspace: request.hints.workspace.clone(),
+            mode: request.hints.modes.mode.unwrap_or_default(),
             rules: PromptLimits { result_bytes, images },
             run: None,
             output: VecDeque::new(),
@@ -114,6 +116,7 @@ impl Peer for ChildPeer {
             conversation: self.conversation_id.clone(),
             resume: self.scope.resume.clone(),
             workspace: self.workspace.clone(),
+            mode: self.mode,
             tools: self.tools.clone(),
         })
     }
@@ -352,6 +355,7 @@ impl ChildPeer {
     fn begin_run(&mut self, ready: &Ready, request: Option<&TurnRequest>) {
         let (Some(run), Some(request)) = (&mut self.run, request) else { return };
         let ask = ChildRequest {
+            mode: self.mode,
             prompt: prompt::write(request, &self.scope, self.rules),
             model: self.model.clone(),
             resume: self.scope.resume.clone(),

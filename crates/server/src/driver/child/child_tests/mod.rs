@@ -15,7 +15,7 @@ use std::{
 
 use bytes::Bytes;
 use ibeam_core::{
-    model::Tool,
+    model::{AgentMode, Tool},
     peer::child::{ChildStart, Exit, FromChild, Ready, ToChild},
 };
 
@@ -63,6 +63,7 @@ pub(super) fn start() -> ChildStart {
         conversation: NEXT.fetch_add(1, Ordering::Relaxed).to_string(),
         resume: None,
         workspace: None,
+        mode: AgentMode::Agent,
         tools: Arc::default(),
     }
 }

@@ -1,5 +1,6 @@
 //! The turn machine, driven by hand: a harness, and the tests by theme.
 
+mod autumn;
 mod choice;
 mod cut;
 mod endings;
@@ -84,6 +85,8 @@ fn plan_for(request: &TurnRequest) -> Plan {
         kept: None,
         history: HistorySetting::Only(HistoryForm::RulesRoots),
         memory: Arc::default(),
+        run_seed: "turn".into(),
+        host_changes: Some(0),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Another try, by how far the turn got.
 
+use std::collections::HashSet;
+
 use super::*;
 use crate::retry::Backoff;
 
@@ -47,14 +49,16 @@ fn a_temporary_failure_is_retried_after_the_backend_asked_for_its_context() {
             bench.opened();
         }
         let sent = bench.sent();
-        let runs: Vec<_> = sent
-            .iter()
+        let mut runs: Vec<_> = sent
+            .into_iter()
             .filter_map(|message| match message {
                 ToServer::RunRequest(run) => Some(run),
                 _ => None,
             })
             .collect();
         assert_eq!(runs.len(), 4);
+        let ids: HashSet<_> = runs.iter_mut().map(|run| run.run_id.take()).collect();
+        assert_eq!(ids.len(), 4, "each run has its own id");
         assert!(runs.windows(2).all(|pair| pair[0] == pair[1]), "each run starts the same");
         finish(&mut bench, "whole");
         assert_eq!(bench.said(), "whole");

@@ -1,0 +1,62 @@
+//! What a failure can change about the next run.
+
+use super::AgentPeer;
+use crate::{
+    error::TurnError,
+    peer::{Adapted, Remedy},
+};
+
+/// Whether another host can be asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum HostChoice {
+    /// The user named the host.
+    Fixed,
+    /// The service names several. The count of changes between them when the turn began.
+    Open(u64),
+    /// Another one is asked for.
+    Other(u64),
+}
+
+impl HostChoice {
+    pub(super) fn new(changes: Option<u64>) -> Self {
+        changes.map_or(Self::Fixed, Self::Open)
+    }
+
+    /// The count of changes at which the host was chosen that is not wanted any more.
+    pub(super) fn other(self) -> Option<u64> {
+        match self {
+            Self::Other(changes) => Some(changes),
+            Self::Fixed | Self::Open(_) => None,
+        }
+    }
+
+    /// The next links go to another host. Gives whether there may be one.
+    fn change(&mut self) -> bool {
+        let Self::Open(changes) = *self else { return false };
+        *self = Self::Other(changes);
+        true
+    }
+}
+
+impl AgentPeer {
+    pub(super) fn change_request(&mut self, remedy: Remedy, error: &TurnError) -> Adapted {
+        let changed = match remedy {
+            // Refused before anything of the history was fetched: hardly the fault of its form.
+            Remedy::OtherForm if !self.stream.fetched && self.spec.use_one_model_field() => true,
+            Remedy::OtherForm | Remedy::FreshConversation if self.spec.use_other_form() => {
+                return Adapted::Rebuild;
+            }
+            Remedy::OtherForm => self.spec.use_one_model_field(),
+            Remedy::AllowTool => self.spec.allow_tool(&error.message),
+            Remedy::MaxMode => self.spec.use_max_mode(),
+            Remedy::SchemaText => self.spec.use_schema_text(),
+            Remedy::OtherHost => self.hosts.change(),
+            Remedy::FreshConversation
+            | Remedy::None
+            | Remedy::Retry
+            | Remedy::Resume
+            | Remedy::FreshToken => false,
+        };
+        if changed { Adapted::Repeat } else { Adapted::Not }
+    }
+}
