@@ -298,3 +298,54 @@ fn controls_that_a_model_does_not_have_are_refused_by_name() {
     }
     assert!(list.resolve("gpt-5.4[fast=true]", None).is_ok());
 }
+
+#[test]
+fn section_6_composer_is_never_billed_as_fast_unless_asked() {
+    let list = ModelList::merge(
+        &[],
+        &[available("composer-2.5", vec![parameter("fast", &ON_OFF)], Vec::new())],
+    );
+    for list in [list, usable(&["composer-2.5"])] {
+        for (name, want) in [
+            ("composer-2.5", "false"),
+            ("composer-2.5[mode=plan,max=true]", "false"),
+            ("composer-2.5[fast=true]", "true"),
+        ] {
+            let resolved = list.resolve(name, None).unwrap();
+            assert_eq!(resolved.wire_id, "composer-2.5");
+            assert_eq!(resolved.parameters, [("fast".to_owned(), want.to_owned())], "{name}");
+        }
+    }
+}
+
+#[test]
+fn section_6_the_router_takes_a_goal() {
+    for list in [ModelList::default(), usable(&["default"])] {
+        for goal in ["cost", "balance", "intelligence"] {
+            let resolved = list.resolve(&format!("auto[optimization={goal}]"), None).unwrap();
+            assert_eq!(resolved.wire_id, "default");
+            assert_eq!(resolved.parameters, [("optimization".to_owned(), goal.to_owned())]);
+        }
+        let error = list.resolve("auto[optimization=luck]", None).unwrap_err();
+        assert_eq!(error.code, ErrorCode::InvalidValue);
+        assert!(list.resolve("auto[mode=plan]", None).unwrap().parameters.is_empty());
+    }
+}
+
+#[test]
+fn max_mode_takes_the_context_that_the_list_has_for_it() {
+    let mut max = variant(&[("context", "1m"), ("effort", "high")]);
+    (max.is_max_mode, max.is_default_max_config) = (true, Some(true));
+    let context = parameter("context", &["300k", "1m"]);
+    let effort = parameter("effort", &["low", "high"]);
+    let list = ModelList::merge(&[], &[available("claude-x", vec![context, effort], vec![max])]);
+    let resolved = list.resolve("claude-x:low", None).unwrap().in_max_mode();
+    assert!(resolved.max_mode);
+    let value = |id: &str| {
+        let parameters = resolved.parameters.iter();
+        parameters.clone().find(|(own, _)| own == id).map(|(_, value)| value.as_str())
+    };
+    assert_eq!((value("context"), value("effort")), (Some("1m"), Some("low")));
+    let plain = usable(&["gpt-5.5"]).resolve("gpt-5.5", None).unwrap().in_max_mode();
+    assert!(plain.max_mode && plain.parameters.is_empty());
+}

@@ -28,6 +28,9 @@ pub enum Remedy {
     FreshToken,
     /// The provider does not take this prompt: the history in another form may pass.
     OtherForm,
+    /// An argument is not valid: that may be the form of the history, or the fields for the model
+    /// are at odds.
+    OtherFields,
     /// The service wants a tool among the allowed ones.
     AllowTool,
     /// The model is served in its maximum mode only.
@@ -143,6 +146,8 @@ pub(crate) fn connect_error(error: &ConnectError) -> PeerFailure {
         Remedy::OtherHost
     } else if words.names_schema_bytes() {
         Remedy::SchemaText
+    } else if prompt && provider.is_none() {
+        Remedy::OtherFields
     } else if prompt {
         Remedy::OtherForm
     } else if lost || stuck {
@@ -233,7 +238,8 @@ fn refused(status: u16, error: &ConnectError, retry_after: Option<Duration>) -> 
         failure.remedy = plain.remedy;
     }
     // A refused call never looked at the conversation: this one is a limit.
-    if error.code == Code::ResourceExhausted || failure.remedy == Remedy::OtherForm {
+    let of_prompt = matches!(failure.remedy, Remedy::OtherForm | Remedy::OtherFields);
+    if error.code == Code::ResourceExhausted || of_prompt {
         failure.remedy = Remedy::None;
     }
     if status >= 500 && failure.remedy == Remedy::None && !failure.error.forbids_retry() {

@@ -136,7 +136,7 @@ fn section_7_an_unknown_model_a_lost_conversation_and_an_unreadable_schema() {
     let schema = ConnectError::new(Code::Internal, "parse binary: premature EOF");
     assert_eq!(connect_error(&schema).remedy, Remedy::SchemaText);
     let late = ConnectError::new(Code::InvalidArgument, "Error");
-    assert_eq!(seen(&late), (400, "invalid_value", Remedy::OtherForm, true));
+    assert_eq!(seen(&late), (400, "invalid_value", Remedy::OtherFields, true));
 }
 
 #[test]

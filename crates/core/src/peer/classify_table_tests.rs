@@ -42,7 +42,7 @@ fn again(failure: &PeerFailure) -> &'static str {
         Remedy::Resume => "resume",
         Remedy::FreshConversation => "conversation",
         Remedy::FreshToken => "token",
-        Remedy::OtherForm => "form",
+        Remedy::OtherForm | Remedy::OtherFields => "form",
         Remedy::AllowTool => "tools",
         Remedy::MaxMode => "max",
         Remedy::OtherHost => "host",

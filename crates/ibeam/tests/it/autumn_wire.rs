@@ -247,8 +247,13 @@ async fn section_8_runs_have_the_group_of_their_conversation_and_an_id_of_their_
 
 #[tokio::test(start_paused = true)]
 async fn section_8_3_the_prompt_of_an_answer_is_the_context_and_not_the_sum_of_its_steps() {
-    let script = "[[rule]]\nsteps = [{ text = \"one\" }, { exec = \"mcp\", tool = \"bash\", \
-                  args = { command = \"ls\" } }, { text = \"two\" }]";
+    let script = r#"
+[[rule]]
+steps = [
+  { text = "one" },
+  { exec = { arm = "mcp", args = { name = "bash", args = { command = "ls" } } } },
+  { text = "two" },
+]"#;
     let input = async |summed: &str| {
         let sim = SimConfig {
             behaviour: BehaviourChanges::default().with("usage.summed", summed).unwrap(),

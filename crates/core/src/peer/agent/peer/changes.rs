@@ -40,18 +40,22 @@ impl HostChoice {
 
 impl AgentPeer {
     pub(super) fn change_request(&mut self, remedy: Remedy, error: &TurnError) -> Adapted {
+        // Refused before anything of the history was fetched: hardly the fault of its form.
+        let late = remedy == Remedy::OtherFields && self.stream.fetched;
+        let of_form = matches!(remedy, Remedy::OtherForm | Remedy::FreshConversation);
+        if (late || of_form) && self.spec.use_other_form() {
+            return Adapted::Rebuild;
+        }
         let changed = match remedy {
-            // Refused before anything of the history was fetched: hardly the fault of its form.
-            Remedy::OtherForm if !self.stream.fetched && self.spec.use_one_model_field() => true,
-            Remedy::OtherForm | Remedy::FreshConversation if self.spec.use_other_form() => {
-                return Adapted::Rebuild;
-            }
-            Remedy::OtherForm => self.spec.use_one_model_field(),
+            Remedy::OtherFields if self.spec.use_one_model_field() => true,
+            Remedy::OtherFields if self.spec.use_other_form() => return Adapted::Rebuild,
             Remedy::AllowTool => self.spec.allow_tool(&error.message),
             Remedy::MaxMode => self.spec.use_max_mode(),
             Remedy::SchemaText => self.spec.use_schema_text(),
             Remedy::OtherHost => self.hosts.change(),
-            Remedy::FreshConversation
+            Remedy::OtherFields
+            | Remedy::OtherForm
+            | Remedy::FreshConversation
             | Remedy::None
             | Remedy::Retry
             | Remedy::Resume
