@@ -334,7 +334,7 @@ fn section_6_the_router_takes_a_goal() {
 
 #[test]
 fn max_mode_takes_the_context_that_the_list_has_for_it() {
-    let mut max = variant(&[("context", "1m"), ("effort", "high")]);
+    let mut max = variant("", "", &[("context", "1m"), ("effort", "high")]);
     (max.is_max_mode, max.is_default_max_config) = (true, Some(true));
     let context = parameter("context", &["300k", "1m"]);
     let effort = parameter("effort", &["low", "high"]);

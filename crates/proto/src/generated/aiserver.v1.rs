@@ -33,6 +33,8 @@ pub struct AvailableModelsRequest {
     pub use_model_parameters: bool,
     #[prost(bool, tag = "6")]
     pub include_hidden_models: bool,
+    #[prost(bool, tag = "7")]
+    pub do_not_use_markdown: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AvailableModelsResponse {

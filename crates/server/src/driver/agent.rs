@@ -358,7 +358,12 @@ impl AgentInner {
         token: &SecretString,
     ) -> Result<AvailableModelsResponse, CallError> {
         // Without this the answer has neither parameters nor variants.
-        let request = AvailableModelsRequest { use_model_parameters: true, ..Default::default() };
+        let request = AvailableModelsRequest {
+            use_model_parameters: true,
+            // Descriptions are not shown.
+            do_not_use_markdown: true,
+            ..Default::default()
+        };
         self.call(AVAILABLE_MODELS, token, request.to_wire(), LIST_BOUNDS).await
     }
 

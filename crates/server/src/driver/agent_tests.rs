@@ -314,7 +314,8 @@ async fn models_are_merged_from_both_lists() {
     assert_eq!(ids, ["default", "gpt-5.4", "gpt-5.4-high"]);
     let asked = backend.seen.lock().iter().any(|(path, _, body)| {
         path == AVAILABLE_MODELS
-            && AvailableModelsRequest::decode(body.clone()).unwrap().use_model_parameters
+            && AvailableModelsRequest::decode(body.clone())
+                .is_ok_and(|asked| asked.use_model_parameters && asked.do_not_use_markdown)
     });
     assert!(asked);
 }

@@ -100,7 +100,19 @@ impl StateDir {
     /// It cannot be written.
     pub(super) fn keep(&self, chat: &StoredChat) -> io::Result<()> {
         self.put(&self.chat_path(&chat.id), &serde_json::to_vec(chat)?)?;
+        self.mark(chat)?;
         self.put(&self.folder.join("newest"), chat.id.as_bytes())
+    }
+
+    /// Leaves the files by which others find a conversation: `chats/HASH/ID` with the store and
+    /// its notes. (The real one has the MD5 of the folder's path as the hash.)
+    fn mark(&self, chat: &StoredChat) -> io::Result<()> {
+        let hash = hex(id_of(chat.cwd.as_bytes()).get(..16).unwrap_or_default());
+        let folder = self.folder.join("chats").join(hash).join(&chat.id);
+        fs::create_dir_all(&folder)?;
+        fs::write(folder.join("store.db"), b"")?;
+        let meta = serde_json::json!({ "cwd": chat.cwd, "hasConversation": true });
+        fs::write(folder.join("meta.json"), meta.to_string())
     }
 
     /// The conversation with this id.

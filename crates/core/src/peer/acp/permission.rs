@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::{
     calls::{AcpCalls, CallFields},
-    requests::{NoAnswer, NoPlan, Permission, PermissionOutcome},
+    requests::{NoAnswer, NoImage, NoPlan, Permission, PermissionOutcome},
 };
 use crate::codec::jsonrpc::{self, EmptyObject, METHOD_NOT_FOUND, Members, RpcId};
 
@@ -45,6 +45,7 @@ pub(super) fn reply(
         }
         "cursor/ask_question" => known(jsonrpc::result(id, &NoAnswer::new())),
         "cursor/create_plan" => known(jsonrpc::result(id, &NoPlan::new())),
+        "cursor/generate_image" => known(jsonrpc::result(id, &NoImage::new())),
         "cursor/update_todos" | "cursor/task" => known(jsonrpc::result(id, &EmptyObject {})),
         _ => {
             let shown: String = method.chars().take(100).collect();

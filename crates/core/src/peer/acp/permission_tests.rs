@@ -101,3 +101,23 @@ fn permissions_are_refused_after_a_cancel() {
     let answer: Value = serde_json::from_slice(&reply.line).unwrap();
     assert_eq!(answer["result"], json!({"outcome": {"outcome": "cancelled"}}));
 }
+
+#[test]
+fn section_9_questions_plans_and_images_are_declined_and_notices_confirmed() {
+    let calls = AcpCalls::default();
+    for (method, want) in [
+        ("cursor/ask_question", json!("skipped")),
+        ("cursor/create_plan", json!("rejected")),
+        ("cursor/generate_image", json!("rejected")),
+        ("cursor/update_todos", Value::Null),
+        ("cursor/task", Value::Null),
+    ] {
+        let id = RpcId::Text("7".to_owned());
+        let reply = reply(ToolPolicy::default(), false, &calls, &id, method, None);
+        assert!(reply.known, "{method}");
+        let answer: Value = serde_json::from_slice(&reply.line).unwrap();
+        let outcome = &answer["result"]["outcome"];
+        assert_eq!(outcome["outcome"], want, "{method}");
+        assert_eq!(outcome["reason"].is_string(), !want.is_null(), "{method}");
+    }
+}

@@ -191,6 +191,12 @@ pub(super) struct NoPlan {
     approved: bool,
 }
 
+/// Images have no place in an answer.
+#[derive(Debug, Serialize)]
+pub(super) struct NoImage {
+    outcome: NoUserOutcome,
+}
+
 #[derive(Debug, Serialize)]
 struct NoUserOutcome {
     outcome: &'static str,
@@ -202,6 +208,13 @@ impl NoAnswer {
         let reason = "No user is present: continue with the most likely meaning, and \
                       ask in the answer.";
         Self { outcome: NoUserOutcome { outcome: "skipped", reason }, answers: [] }
+    }
+}
+
+impl NoImage {
+    pub(super) fn new() -> Self {
+        let reason = "Images cannot be made through this gateway.";
+        Self { outcome: NoUserOutcome { outcome: "rejected", reason } }
     }
 }
 

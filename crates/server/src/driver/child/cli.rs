@@ -11,7 +11,7 @@ use ibeam_core::{
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
-    ChildDriver, ChildEnd, ChildLink, ChildProtocol, arguments,
+    ChildDriver, ChildEnd, ChildLink, ChildProtocol, arguments, chats,
     kit::Kit,
     link,
     process::{Over, Process},
@@ -60,6 +60,11 @@ async fn start_process(kit: &Arc<Kit>, start: ChildStart) -> Result<ChildLink, T
     let room = kit.room(&start.tools).await?;
     kit.workspaces.vacated(&start.conversation).await;
     let workspace = Arc::new(kit.workspace(Some(&start.conversation)).await?);
+    if let Some(id) = &start.resume
+        && !kit.may_have(id, &workspace).await
+    {
+        return Ok(lost_chat(kit, workspace));
+    }
     kit.furnish(&workspace, room.as_ref().map(ToolRoom::address)).await?;
     let args = arguments::run(&start, &kit.terms(&workspace, kit.beside(&start)))?;
     let (child, pipes) = spawn(workspace.start(program), &args, &kit.tasks)?;
@@ -68,6 +73,24 @@ async fn start_process(kit: &Arc<Kit>, start: ChildStart) -> Result<ChildLink, T
     let run = ChildRun { kit: Arc::clone(kit), process, workspace, room, end, _place: place };
     kit.tasks.spawn("cursor-agent run", run.go());
     Ok(link)
+}
+
+/// A link on which the turn hears that its conversation is lost, instead of an empty one.
+fn lost_chat(kit: &Arc<Kit>, workspace: Arc<Workspace>) -> ChildLink {
+    let (link, end) = link();
+    let ready = Ready {
+        workspace: workspace.path().to_string_lossy().into_owned(),
+        host: None,
+        greeted: false,
+        session: None,
+    };
+    let kit_of_task = Arc::clone(kit);
+    kit.tasks.spawn("cursor-agent lost chat", async move {
+        kit_of_task.remove(workspace).await;
+        end.tell(FromChild::Ready(ready)).await;
+        end.tell(FromChild::Exited(Exit { code: Some(1), stderr: chats::LOST.to_owned() })).await;
+    });
+    link
 }
 
 /// In the order in which they go, if the task is dropped.

@@ -12,7 +12,7 @@ pub(super) const MARK: &str = "IBEAM_RUN";
 const SIMULATION: &str = "IBEAM_FAKE_AGENT";
 
 /// Where it keeps its things.
-const SIMULATED_HOME: &str = "IBEAM_FAKE_AGENT_HOME";
+pub(super) const SIMULATED_HOME: &str = "IBEAM_FAKE_AGENT_HOME";
 
 const PLAIN: &[&str] = &[
     "PATH",

@@ -27,6 +27,7 @@ use super::{
     ChildConfig,
     arguments::Terms,
     capture::{Asking, Captured, capture},
+    chats::StoredChats,
     find::{Finder, Program},
     workspace::{Workspace, Workspaces},
 };
@@ -52,6 +53,7 @@ pub(super) struct Kit {
     pub(super) tasks: Tasks,
     finder: Finder,
     folders: Option<PathBuf>,
+    chats: StoredChats,
     host: ToolHost,
     make_room: OnceLock<MakeRoom>,
     /// Somebody was told that the program does not look at its tools.
@@ -60,7 +62,7 @@ pub(super) struct Kit {
 
 impl Kit {
     pub(super) fn new(config: ChildConfig, tasks: &Tasks) -> Self {
-        let ChildConfig { agent, queue, program, folders, .. } = config;
+        let ChildConfig { agent, queue, program, folders, chats, .. } = config;
         let named = program.or_else(|| agent.bin.as_ref().map(Program::at));
         Self {
             workspaces: Arc::new(Workspaces::new(folders.clone())),
@@ -69,6 +71,7 @@ impl Kit {
             tasks: tasks.clone(),
             finder: Finder::new(named, folders.clone(), tasks),
             folders,
+            chats,
             host: ToolHost::new(tasks, agent.children),
             make_room: OnceLock::new(),
             warned: AtomicBool::new(false),
@@ -154,6 +157,13 @@ impl Kit {
         let (workspaces, of) = (Arc::clone(&self.workspaces), of.map(str::to_owned));
         let made = self.tasks.spawn_blocking(move || workspaces.open(of.as_deref())).await;
         flat(made).map_err(|error| failed("Cannot create its working folder", &error))
+    }
+
+    /// Whether the program may have this conversation for that folder.
+    pub(super) async fn may_have(&self, id: &str, workspace: &Workspace) -> bool {
+        let (chats, id, path) = (self.chats.clone(), id.to_owned(), workspace.path().to_owned());
+        let look = move || chats.may_have(&id, &path);
+        self.tasks.spawn_blocking(look).await.unwrap_or(true)
     }
 
     /// Tells the child in that folder about its tools.

@@ -11,6 +11,7 @@
 pub(super) mod acp;
 mod arguments;
 mod capture;
+mod chats;
 pub(super) mod cli;
 mod environment;
 mod find;
@@ -39,7 +40,7 @@ use secrecy::SecretString;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use self::kit::Kit;
+use self::{chats::StoredChats, kit::Kit};
 pub use self::{
     find::{Program, likely},
     status::SignInGate,
@@ -97,6 +98,8 @@ pub struct ChildConfig {
     pub folders: Option<PathBuf>,
     /// So much text of one result is sent.
     pub result_bytes: usize,
+    /// Where the program keeps its conversations.
+    chats: StoredChats,
 }
 
 impl ChildConfig {
@@ -114,6 +117,7 @@ impl ChildConfig {
             }),
             folders: config::runs_dir(),
             result_bytes: config.tools.result_bytes,
+            chats: StoredChats::of(|name| std::env::var_os(name), simulated),
         }
     }
 }

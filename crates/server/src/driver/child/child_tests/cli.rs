@@ -53,6 +53,25 @@ async fn hosted_tools_are_told_to_the_child() {
     bench.over().await;
 }
 
+/// It would begin an empty one under that id, and say nothing.
+#[tokio::test]
+async fn section_9_a_conversation_that_the_program_does_not_have_is_not_resumed() {
+    let chats = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(chats.path().join("0123/another")).unwrap();
+    let stored = StoredChats::at(chats.path().to_owned());
+    let bench = bench(protocol, "cat >/dev/null; echo resumed", |config| config.chats = stored);
+    let resume = |id: &str| ChildStart { resume: Some(id.to_owned()), ..start() };
+    let (mut link, _) = bench.begin(resume("lost")).await;
+    let (said, exit) = rest(&mut link).await;
+    assert!(said.is_empty() && exit.stderr.contains("not found"), "{exit:?}");
+    std::fs::create_dir_all(chats.path().join("0123/kept")).unwrap();
+    std::fs::write(chats.path().join("0123/kept/store.db"), "").unwrap();
+    let (mut link, _) = bench.begin(resume("kept")).await;
+    tell(&link, ToChild::CloseInput).await;
+    assert_eq!(rest(&mut link).await.0, b"resumed\n");
+    bench.over().await;
+}
+
 #[tokio::test]
 async fn one_that_ignores_its_tools_is_told_of() {
     for (tools, code, want) in [(Arc::default(), 0, false), (tool(), 1, false), (tool(), 0, true)] {

@@ -50,6 +50,7 @@ pub(super) fn bench(
         program: Some(script(text)),
         folders: Some(folders.clone()),
         result_bytes: 1 << 20,
+        chats: StoredChats::default(),
     };
     change(&mut config);
     Bench { driver: ChildDriver::new(config, protocol, &tasks), tasks, folders, _base: base }
