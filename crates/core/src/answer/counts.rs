@@ -90,9 +90,9 @@ impl TokenCounts {
         let cached = cache_read.saturating_add(cache_write);
         let input = ended.input.or(self.prompt()).unwrap_or(0);
         // The cached part is in the prompt. Where it cannot be, it was left out.
-        let input = if cached > input { input.saturating_add(cached) } else { input };
+        let left_out = cached > input;
         let whole = Usage {
-            input,
+            input: if left_out { input.saturating_add(cached) } else { input },
             output,
             cache_read,
             cache_write,
@@ -100,7 +100,10 @@ impl TokenCounts {
             source: UsageSource::Backend,
         };
         match self.context {
-            Some(context) if input > context.used => of_newest_step(whole, self.prompt()),
+            // By a clear margin: the two numbers are not counted in the same way.
+            Some(Context { used, .. }) if !left_out && input > used.saturating_add(used / 2) => {
+                of_newest_step(whole, self.prompt())
+            }
             Some(_) | None => whole,
         }
     }
@@ -126,7 +129,7 @@ impl TokenCounts {
     }
 }
 
-/// The prompt of a run is larger than its context: it is that of all steps together. Clients want to
+/// The prompt of a run is much larger than its context: it is that of all steps together. Clients want to
 /// know how full the context is, so they get the newest prompt, with the same share of it cached.
 fn of_newest_step(whole: Usage, newest: Option<u64>) -> Usage {
     let Some(input) = newest else { return whole };

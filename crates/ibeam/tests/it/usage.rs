@@ -52,7 +52,7 @@ fn assert_consistent(legs: &[Value]) {
 #[tokio::test(start_paused = true)]
 async fn usage_of_legs_adds_up_to_the_backends_total() {
     // With running counters, and without: then the first leg is an estimate.
-    for quirks in ["", "quirks = [\"terse\"]"] {
+    for (quirks, summed) in [("", true), ("quirks = [\"terse\"]", false)] {
         let lab = Lab::scenario(&format!("[[rule]]\n{quirks}\n{RUN}"));
         let legs = legs(&lab).await;
         assert_consistent(&legs);
@@ -60,8 +60,11 @@ async fn usage_of_legs_adds_up_to_the_backends_total() {
         assert_eq!(output, 60, "{quirks}: {legs:?}");
         assert!(legs.iter().all(|usage| number(usage, "completion_tokens") > 0), "{legs:?}");
         assert!(number(&legs[0], "prompt_tokens") > 0);
-        assert_eq!(number(&legs[1], "prompt_tokens"), 500, "the prompt that was read last");
-        assert_eq!(number(&legs[1]["prompt_tokens_details"], "cached_tokens"), 300);
+        let prompt = number(&legs[1], "prompt_tokens");
+        // More than the context can be is the input of all steps: then the context counts.
+        assert!(if summed { prompt < 250 } else { prompt == 500 }, "{prompt}: read last");
+        let cached = number(&legs[1]["prompt_tokens_details"], "cached_tokens");
+        assert_eq!(cached, prompt * 300 / 500, "{legs:?}");
         lab.assert_clean().await;
     }
 }
