@@ -211,7 +211,7 @@ keys! {
     LimitBodies "limits.body_memory" [] = "256MiB",
         "memory for all request bodies until their turns start; when it is full, the key that holds the most loses its largest body";
     LimitToolResult "limits.tool_result" [] = "20MiB",
-        "largest result of one tool call, on every backend; keep it below half of `limits.blob_size`";
+        "largest result of one tool call, on every backend; at most half of `limits.blob_size`";
     LimitHeaderBytes "limits.header_bytes" [] = "64KiB", "largest head of a request";
     LimitTurns "limits.turns" [] = "32", "most turns at once";
     LimitTurnsPerKey "limits.turns_per_key" [] = "32",

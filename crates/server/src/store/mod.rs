@@ -80,6 +80,8 @@ pub struct StoreStats {
     pub failed_saves: u64,
 }
 
+    /// The last save failed.
+    pub failing: bool,
 /// Why the store failed. The request continues without it.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {

@@ -340,6 +340,7 @@ async fn full_disk_fails_only_saves() {
         assert_eq!(store.stats().failed_saves, failed);
     }
     assert_eq!(store.all().await, [talk("one")], "all or nothing");
+        assert!(store.stats().failing);
     assert_eq!(store.blobs(ME, "one").await.unwrap(), [blob("a", 3)]);
     assert!(!store.stats().in_memory && !with(&path, ".broken").exists());
 
