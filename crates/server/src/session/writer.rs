@@ -86,6 +86,10 @@ impl ConversationWriter {
 
     /// The id that the turn begins with.
     pub(crate) fn conversation(&self) -> &str {
+    pub(crate) fn scope(&self) -> Scope {
+        self.scope
+    }
+
         &self.asked_id
     }
 

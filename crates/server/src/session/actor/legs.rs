@@ -4,7 +4,7 @@ use ibeam_core::{
     controls::Controls,
     error::{ErrorCode, TurnError},
     leg::{LegOutput, SlowCheck},
-    model::{FinishReason, TurnEvent, Usage, ids::SessionId},
+    model::{FinishReason, TurnEvent, Usage, UsageSource, ids::SessionId},
     turn::{TurnState, Uncounted},
 };
 use tokio::time::Instant;
@@ -87,8 +87,7 @@ impl<W: LinkPeer> Task<W> {
                 LegOutput::Estimate(uncounted) => {
                     // The backend learns first that an answer was cut.
                     self.carry_out();
-                    let counted = self.estimate(uncounted).await;
-                    self.leg.on_estimate(counted);
+                    self.estimate(uncounted);
                 }
                 LegOutput::Learn(sample) => {
                     self.hub.counter.learn((self.model.family, &self.model.id), sample);
@@ -195,9 +194,24 @@ impl<W: LinkPeer> Task<W> {
         self.audience.readers.end_leg();
     }
 
-    /// The tokens of the leg, where the backend reported none.
-    async fn estimate(&mut self, uncounted: Uncounted) -> Usage {
-        self.hub.counter.estimate((self.model.family, &self.model.id), uncounted).await
+    /// Counts the tokens of the leg, where the backend reported none.
+    fn estimate(&mut self, uncounted: Uncounted) {
+        let counter = self.hub.counter.clone();
+        let measure = counter.measure(self.model.family, &self.model.id);
+        self.counting = Some(Box::pin(counter.estimate(measure, uncounted, self.writer.scope())));
+    }
+
+    /// Ends the leg of a client that is gone.
+    pub(super) fn cancel_leg(&mut self) {
+        self.stop_counting();
+        self.leg.cancel(self.writer.keeps_interrupted());
+    }
+
+    /// No client waits for the number of tokens any more.
+    pub(super) fn stop_counting(&mut self) {
+        if self.counting.take().is_some() {
+            self.leg.on_estimate(Usage { source: UsageSource::Estimate, ..Usage::default() });
+        }
     }
 
     fn park(&mut self) {
