@@ -199,6 +199,19 @@ impl SlotGate {
         self.admit();
     }
 
+    /// Gives a slot to another owner, if that may have it.
+    pub fn hand_over(&mut self, from: SlotOwner, to: SlotOwner, quota: Quota) -> bool {
+        let held = self.running_by.get(&to).copied().unwrap_or_default();
+        let held = if from == to { held.saturating_sub(1) } else { held };
+        if why(held, self.free().saturating_add(1), quota, SlotRequest::New).is_some() {
+            return false;
+        }
+        self.enter(to);
+        // The shares of both owners have changed.
+        self.leave(from);
+        true
+    }
+
     /// Gives a ticket back. False: it is not in the queue any more, its verdict is out.
     pub fn give_up(&mut self, ticket: Ticket) -> bool {
         self.new.remove(ticket) || self.results.remove(ticket)

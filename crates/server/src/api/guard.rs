@@ -194,7 +194,9 @@ pub(super) async fn guard<S: GatewayService>(
             permit.await
         }
         Some(ConnectionHandle(line)) => {
-            line.showed_key();
+            if let Ok(caller) = &checked {
+                line.showed_key(caller);
+            }
             None
         }
         None => None,

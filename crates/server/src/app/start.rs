@@ -9,6 +9,7 @@ use ibeam_core::{
     history,
     model::{AnswerFormat, Dialect, Item, Part, TurnRequest},
     models::{Family, ModelInfo, ModelList, ModelPick, Resolved},
+    peer::child::ChildOwner,
 };
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
@@ -72,6 +73,7 @@ impl App {
                 kept,
                 setup: identity.setup,
             },
+                owner: ChildOwner { scope, assured: context.caller.assured() },
             session: writer.session(),
             settings,
             seed: random::bytes(),

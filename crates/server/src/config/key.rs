@@ -170,7 +170,7 @@ keys! {
     ResponsesRetention "responses.retention" [] = "24h",
         "how long a stored response is kept after its last use; 0 disables";
     ResponsesBytes "responses.bytes" [] = "256MiB",
-        "space for all stored responses together, in the store file; beyond that the oldest are deleted";
+        "space for all stored responses together, in the store file; beyond that the oldest of the key that has most are deleted";
 
     RetryEnabled "retry.enabled" [same("CURSOR_RETRY_ENABLED")] = "true",
         "retry temporary failures while the client has seen nothing of the answer";

@@ -36,7 +36,7 @@ impl AgentPlans {
     }
 
     pub(super) fn plan(&self, request: &TurnRequest, turn: TurnSetup) -> Plan {
-        let TurnSetup { model, models: _, conversation_id, kept, setup } = turn;
+        let TurnSetup { model, models: _, conversation_id, kept, setup, owner: _ } = turn;
         Plan {
             model,
             conversation_id,

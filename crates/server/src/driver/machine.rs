@@ -7,7 +7,7 @@ use ibeam_core::{
     leg::{BridgedTools, Leg},
     model::{Millis, TurnRequest, ids::SessionId},
     models::{ModelList, ModelPick},
-    peer::StoredState,
+    peer::{StoredState, child::ChildOwner},
     turn::{Settings, Turn},
 };
 
@@ -23,6 +23,7 @@ pub struct TurnSetup {
     pub kept: Option<StoredState>,
     /// The hash of the request's prompt and tools.
     pub setup: [u8; 32],
+    pub owner: ChildOwner,
 }
 
 /// A turn that is about to start, without its request.

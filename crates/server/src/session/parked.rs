@@ -118,19 +118,22 @@ impl TurnTable {
     /// Evicts the turns that were parked first, until the limits hold.
     fn make_room(&mut self) {
         while self.order.len() > self.limits.count || self.bytes > self.limits.bytes {
-            if !self.evict_oldest() {
+            if !self.evict_oldest(None) {
                 break;
             }
         }
     }
 
-    /// Evicts the turn that was parked first. False: none can be evicted.
-    pub(super) fn evict_oldest(&mut self) -> bool {
+    /// Evicts the turn that was parked first, of one scope or of all. False: none can be evicted.
+    pub(super) fn evict_oldest(&mut self, scope: Option<Scope>) -> bool {
         let evicted = self.order.values().find(|oldest| {
             let end = Visit::End { why: ParkedEnding::Evicted, done: None };
             // A full mailbox belongs to a turn that is about to resume. Until it does, it
             // counts.
-            self.turns.get(oldest).is_some_and(|row| row.live.mailbox.try_send(end).is_ok())
+            self.turns.get(oldest).is_some_and(|row| {
+                scope.is_none_or(|scope| row.live.identity.scope == scope)
+                    && row.live.mailbox.try_send(end).is_ok()
+            })
         });
         let Some(evicted) = evicted.copied() else { return false };
         self.unpark(evicted);

@@ -85,12 +85,12 @@ fn one_that_cannot_be_told_to_go_still_counts() {
 #[test]
 fn one_is_sent_away_for_whoever_needs_its_place() {
     let (mut table, mut inboxes) = table(10, 100, 3);
-    assert!(!table.evict_oldest(), "nobody is parked");
-    table.park(session(1), 10, "a", vec![]);
-    table.park(session(0), 10, "b", vec![]);
-    assert!(table.evict_oldest());
+    assert!(!table.evict_oldest(None), "nobody is parked");
+    table.park(session(1), 10, "a", calls(&[]));
+    table.park(session(0), 10, "b", calls(&[]));
+    assert!(table.evict_oldest(None));
     assert_eq!((table.parked(), sent_away(&mut inboxes)), ((1, 10), vec![1]));
-    assert!(table.evict_oldest() && !table.evict_oldest());
+    assert!(table.evict_oldest(None) && !table.evict_oldest(None));
     assert_eq!((table.parked(), sent_away(&mut inboxes)), ((0, 0), vec![0]));
 }
 

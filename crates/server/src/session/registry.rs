@@ -189,10 +189,10 @@ impl Registry {
         self.inner.table.lock().parked_as(scope, conversation)
     }
 
-    /// Evicts the turn that has been parked longest. When its results come, the history is sent
-    /// again. False: none is parked.
-    pub(crate) fn evict_oldest(&self) -> bool {
-        self.inner.table.lock().evict_oldest()
+    /// Evicts the turn that has been parked longest, of one scope or of all. When its results come,
+    /// the history is sent again. False: none is parked.
+    pub(crate) fn evict_oldest(&self, scope: Option<Scope>) -> bool {
+        self.inner.table.lock().evict_oldest(scope)
     }
 
     pub(super) fn enter(

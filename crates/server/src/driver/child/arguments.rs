@@ -91,7 +91,7 @@ fn named<'a>(what: &str, name: &'a str) -> Result<&'a str, TurnError> {
 
 #[cfg(test)]
 mod tests {
-    use ibeam_core::model::Tool;
+    use ibeam_core::{model::Tool, peer::child::ChildOwner};
 
     use super::*;
 
@@ -103,6 +103,7 @@ mod tests {
             resume: None,
             workspace: None,
             tools: vec![tool; tools].into(),
+            owner: ChildOwner { scope: [0; 32], assured: usize::MAX },
         }
     }
 

@@ -11,8 +11,8 @@ use bytes::Bytes;
 
 use self::run::SpeakerRun;
 use super::{
-    ChildEvent, ChildRequest, ChildStart, FromChild, HostedCall, HostedResult, Ready, Speaker,
-    ToChild,
+    ChildEvent, ChildOwner, ChildRequest, ChildStart, FromChild, HostedCall, HostedResult, Ready,
+    Speaker, ToChild,
     cap::cap,
     prompt::{self, PromptLimits, PromptScope},
 };
@@ -41,6 +41,7 @@ pub struct ChildPlan {
     pub result_bytes: usize,
     /// Continue from here instead of sending the history again.
     pub kept: Option<StoredState>,
+    pub owner: ChildOwner,
 }
 
 type ChildPeerOutput = PeerOutput<ToChild, u64>;
@@ -67,6 +68,7 @@ pub struct ChildPeer {
     tools: Arc<[Tool]>,
     /// What the speakers of earlier runs did not understand.
     unknown: u64,
+    owner: ChildOwner,
 }
 
 impl Peer for ChildPeer {
@@ -78,10 +80,15 @@ impl Peer for ChildPeer {
     type Call = u64;
 
     fn new(request: &TurnRequest, plan: ChildPlan) -> Self {
-        let ChildPlan { speaker, model, conversation_id, images, result_bytes, kept } = plan;
-        let known = kept.and_then(|kept| Some((session_name::read(&kept.checkpoint)?, kept)));
-        let scope = known.map(|(name, kept)| PromptScope {
-            resume: Some(name),
+        let ChildPlan { speaker, model, conversation_id, images, result_bytes, kept, owner } = plan;
+        let known = kept.and_then(|kept| Some((child_state::read(&kept.checkpoint)?, kept)));
+        let scope = known.map(|(state, kept)| PromptScope {
+            // A child that knows nothing is told all that the request has.
+            before: match state.session.is_some() || kept.covers == 0 {
+                true => state.told,
+                false => String::new(),
+            },
+            resume: state.session,
             covers: kept.covers,
             calls: kept.calls,
             new_setup: kept.new_setup,
@@ -102,6 +109,7 @@ impl Peer for ChildPeer {
             named: request.hints.session.is_some(),
             tools: offered(request).into_owned().into(),
             unknown: 0,
+            owner,
         }
     }
 
@@ -115,6 +123,7 @@ impl Peer for ChildPeer {
             resume: self.scope.resume.clone(),
             workspace: self.workspace.clone(),
             tools: self.tools.clone(),
+            owner: self.owner,
         })
     }
 

@@ -16,7 +16,7 @@ use std::{
 use bytes::Bytes;
 use ibeam_core::{
     model::Tool,
-    peer::child::{ChildStart, Exit, FromChild, Ready, ToChild},
+    peer::child::{ChildOwner, ChildStart, Exit, FromChild, Ready, ToChild},
 };
 
 use super::*;
@@ -64,6 +64,7 @@ pub(super) fn start() -> ChildStart {
         resume: None,
         workspace: None,
         tools: Arc::default(),
+        owner: ChildOwner { scope: [0; 32], assured: usize::MAX },
     }
 }
 

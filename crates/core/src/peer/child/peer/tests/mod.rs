@@ -57,6 +57,7 @@ fn plan(kept: Option<StoredState>) -> ChildPlan {
         images: true,
         result_bytes: 1 << 20,
         kept,
+        owner: ChildOwner { scope: [0; 32], assured: usize::MAX },
     }
 }
 
