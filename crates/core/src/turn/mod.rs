@@ -202,6 +202,12 @@ impl<P: Peer> Turn<P> {
         self.peer.take_new_blobs()
     }
 
+    /// The highest number in the ids of its calls, or 0.
+    #[must_use]
+    pub fn highest_call(&self) -> u32 {
+        self.calls.highest()
+    }
+
     /// The client saw only this text of the present leg, or the answer to it came in
     /// another way than the backend remembers.
     pub fn show_only(&mut self, text: Option<String>) {

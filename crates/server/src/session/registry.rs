@@ -20,7 +20,7 @@ use serde::Serialize;
 use tokio::{sync::mpsc, time::Instant};
 
 use super::{
-    parked::{LiveTurn, ParkedLimits, TurnIdentity, TurnTable},
+    parked::{LiveTurn, ParkedCalls, ParkedLimits, TurnIdentity, TurnTable},
     visit::Visit,
 };
 use crate::store::Scope;
@@ -175,6 +175,11 @@ impl Registry {
         self.inner.table.lock().find(session, scope)
     }
 
+    /// The highest number of a call that the caller's turn handed out, if it is parked.
+    pub(crate) fn highest_call(&self, session: SessionId, scope: Scope) -> Option<u32> {
+        self.inner.table.lock().highest_call(session, scope)
+    }
+
     /// The caller's parked turns that wait for any of these calls.
     pub(crate) fn waiting_for(
         &self,
@@ -237,8 +242,8 @@ impl RegistryEntry {
 
     /// The turn waits for the results of these calls, under this id. Others may be evicted for
     /// it.
-    pub(super) fn park(&self, bytes: usize, conversation: &str, awaiting: Vec<u32>) {
-        self.registry.inner.table.lock().park(self.session, bytes, conversation, awaiting);
+    pub(super) fn park(&self, bytes: usize, conversation: &str, calls: ParkedCalls) {
+        self.registry.inner.table.lock().park(self.session, bytes, conversation, calls);
     }
 
     /// The parked turn holds so much by now.

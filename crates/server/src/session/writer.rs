@@ -153,6 +153,7 @@ impl ConversationWriter {
             Ok(Err(error)) => {
                 // The store has warned of it, once for all turns.
                 self.broken = true;
+            highest_call: Some(turn.highest_call()),
                 debug!(%error, "the conversation is not saved");
             }
             Err(_elapsed) => {

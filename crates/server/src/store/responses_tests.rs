@@ -175,6 +175,7 @@ async fn responses_do_not_evict_conversations() {
         opening: Some(Fingerprint([7; 32])),
         checkpoint: None,
         calls: Vec::new(),
+        highest_call: None,
     };
     let now = crate::clock::unix_seconds();
     store.save(talk("first"), Vec::new(), now).await.unwrap();

@@ -14,7 +14,10 @@ use super::{Parking, Task, TurnStream};
 use crate::{
     driver::LinkPeer,
     limits::Permit,
-    session::{hub::millis_since, leg_index::LegEntry, leg_timing::LegTiming, readers::LegReaders},
+    session::{
+        hub::millis_since, leg_index::LegEntry, leg_timing::LegTiming, parked::ParkedCalls,
+        readers::LegReaders,
+    },
 };
 
 /// What a parked turn costs beside what the machine holds: its task, its stream, and
@@ -224,7 +227,9 @@ impl<W: LinkPeer> Task<W> {
         let bytes = self.leg.turn().memory() + PARKED_COST;
         self.parked = Some(Parking::new(bytes));
         debug!(calls = calls.len(), bytes, "parked until the tool results arrive");
-        self.entry.park(bytes, self.leg.turn().conversation_id(), numbers.collect());
+        let highest = self.leg.turn().highest_call();
+        let calls = ParkedCalls { awaiting: numbers.collect(), highest };
+        self.entry.park(bytes, self.leg.turn().conversation_id(), calls);
     }
 
     /// Looks again what a parked turn holds once that may have grown by much.

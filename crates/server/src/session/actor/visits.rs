@@ -5,7 +5,7 @@ use ibeam_core::{
     error::{ErrorCode, TurnError},
     history,
     leg::LegRecord,
-    model::{Item, TurnRequest},
+    model::{Item, ToolResult, TurnRequest},
     turn::TurnState,
 };
 use tokio::{
@@ -104,10 +104,12 @@ impl<W: LinkPeer> Task<W> {
                 self.leg.turn_mut().allow_retries(self.hub.retries.left(retry));
                 debug!("the results are there");
                 let stream = self.begin_leg(leg_entry, asked, controls);
-                let _ = reply.send(Ok(self.matched(stream, SessionMatch::Resumed)));
+                let stream = self.matched(stream, SessionMatch::Resumed);
+                let _ = reply.send(Ok(stream.ignoring_results(ignored)));
             }
             Err(request) => {
                 if self.parked.is_some() && self.is_for(&request) {
+        let ignored = results(&request).any(|result| !self.leg.turn().awaits(&result.call_id));
                     // It cannot be served here, and nothing else will bring these results.
                     self.end_parked(|fates| fates.superseded += 1, "the client wants more");
                 }
@@ -120,11 +122,7 @@ impl<W: LinkPeer> Task<W> {
 
     /// Whether the request brings a result that is waited for.
     fn is_for(&self, request: &TurnRequest) -> bool {
-        let new = request.items.iter().skip(history::split(&request.items));
-        new.into_iter().any(|item| match item {
-            Item::ToolResult(result) => self.leg.turn().awaits(&result.call_id),
-            Item::Message(_) | Item::ToolCall(_) | Item::Reasoning(_) => false,
-        })
+        results(request).any(|result| self.leg.turn().awaits(&result.call_id))
     }
 
     fn attach(&mut self, number: u32) -> Attached {
@@ -196,4 +194,13 @@ impl<W: LinkPeer> Task<W> {
             let _ = done.send(());
         }
     }
+}
+
+/// The results that a request brings.
+fn results(request: &TurnRequest) -> impl Iterator<Item = &ToolResult> {
+    let new = request.items.iter().skip(history::split(&request.items));
+    new.filter_map(|item| match item {
+        Item::ToolResult(result) => Some(result),
+        Item::Message(_) | Item::ToolCall(_) | Item::Reasoning(_) => None,
+    })
 }

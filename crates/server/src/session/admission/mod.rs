@@ -9,6 +9,7 @@ mod permit;
 use std::{
     borrow::Cow,
     ops::ControlFlow::{self, Break, Continue},
+    collections::{HashMap, hash_map::Entry},
     sync::Arc,
     time::Duration,
 };
@@ -99,7 +100,7 @@ impl Admission {
         Ok(Route::Start(Box::new((leg, origin))))
     }
 
-    /// Refuses results whose call neither the request nor a known session has: the model
+    /// Refuses results whose call neither the request nor a known session has ever had: the model
     /// would not know what they answer.
     async fn check_results(
         &self,
@@ -108,18 +109,20 @@ impl Admission {
         dialect: Dialect,
     ) -> Result<(), TurnError> {
         // Each session is looked up once, however many of its calls are answered.
-        let mut found = Vec::new();
+        let mut found = HashMap::new();
         for id in &outline.missing_calls {
             let Some((session, _)) = SessionId::of_call(id).filter(|_| reuse) else {
                 return Err(no_call(id, dialect));
             };
-            if found.contains(&session) {
-                continue;
-            }
-            match self.knows(session, outline.scope()).await {
-                Some(true) => found.push(session),
-                Some(false) => return Err(no_call(id, dialect)),
-                None => return Err(no_store()),
+            let highest = match found.entry(session) {
+                Entry::Occupied(known) => *known.get(),
+                Entry::Vacant(place) => {
+                    let calls = self.calls_of(session, outline.scope()).await;
+                    *place.insert(calls.ok_or_else(no_store)?)
+                }
+            };
+            if number == 0 || highest.is_none_or(|highest| number > highest) {
+                return Err(no_call(id, dialect));
             }
         }
         Ok(())
@@ -170,8 +173,23 @@ impl Admission {
     /// Whether the calls of that session are known, here or in the store. `None`: the store
     /// cannot say.
     async fn knows(&self, session: SessionId, scope: Scope) -> Option<bool> {
-        if self.hub.registry.find(session, scope).is_some() {
-            return Some(true);
+        Some(self.calls_of(session, scope).await?.is_some())
+    }
+
+    /// The highest number of a call of that session, if the session is known. `None`: the store
+    /// cannot say.
+    async fn calls_of(&self, session: SessionId, scope: Scope) -> Option<Option<u32>> {
+        if let Some(highest) = self.hub.registry.highest_call(session, scope) {
+            return Some(Some(highest));
+        }
+        let stored = known(self.store.by_session(scope, session)).await;
+        // A turn that runs may not be stored. What older versions stored has no number.
+        let runs = || self.hub.registry.find(session, scope).is_some();
+        match stored {
+            Some(Some(stored)) => Some(Some(stored.highest_call.unwrap_or(u32::MAX))),
+            _ if runs() => Some(Some(u32::MAX)),
+            Some(None) => Some(None),
+            None => None,
         }
         Some(known(self.store.by_session(scope, session)).await?.is_some())
     }

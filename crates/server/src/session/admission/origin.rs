@@ -27,6 +27,15 @@ pub(crate) struct Origin {
 impl Admission {
     /// Finds and claims the conversation for a new turn. `reuse`: stored states may be used.
     /// `forked`: a parked turn of it has another prompt, other tools or another model.
+impl Origin {
+    /// Whether results of the request answer no call that the model knows: it gets them as text.
+    pub(crate) fn ignores_results(&self, outline: &RequestOutline) -> bool {
+        let known =
+            |id: &String| self.kept.iter().flat_map(|kept| &kept.calls).any(|call| call.id == *id);
+        outline.has_stray_results || !outline.missing_calls.iter().all(known)
+    }
+}
+
     pub(super) async fn origin(
         &self,
         outline: &RequestOutline,
