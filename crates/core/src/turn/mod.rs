@@ -175,7 +175,7 @@ impl<P: Peer> Turn<P> {
 
     /// The client is gone: tells the backend to stop.
     pub fn cancel(&mut self) {
-        self.abort(TurnError::new(ErrorCode::Cancelled, "The client disconnected."));
+        self.abort(client_left());
     }
 
     /// Ends the turn with this error and tells the backend to stop.
@@ -314,6 +314,11 @@ impl<P: Peer> Turn<P> {
             self.answer.hold();
         }
     }
+}
+
+/// The error of a leg whose client is gone.
+pub(crate) fn client_left() -> TurnError {
+    TurnError::new(ErrorCode::Cancelled, "The client disconnected.")
 }
 
 /// What the peer may know. A function of the parts, so that the peer can be borrowed beside it.

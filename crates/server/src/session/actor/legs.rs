@@ -171,6 +171,7 @@ impl<W: LinkPeer> Task<W> {
         }
         self.audience.readers.send(TurnEvent::Finished(reason));
         self.audience.readers.end_leg();
+        self.yield_if_unread();
     }
 
     fn failed(&mut self, error: TurnError) {

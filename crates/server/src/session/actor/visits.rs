@@ -31,12 +31,14 @@ pub(super) struct Visits {
     pub(super) retired: bool,
     /// Notified once the turn is over.
     ended: Vec<oneshot::Sender<()>>,
+    /// Requests that wait for the conversation.
+    waiting: Vec<oneshot::Sender<()>>,
 }
 
 impl Visits {
     pub(super) fn new() -> Self {
         let (sender, mailbox) = visit::mailbox();
-        Self { sender, mailbox, retired: false, ended: Vec::new() }
+        Self { sender, mailbox, retired: false, ended: Vec::new(), waiting: Vec::new() }
     }
 }
 
@@ -71,6 +73,24 @@ impl<W: LinkPeer> Task<W> {
                     None => {}
                 }
             }
+            Visit::Yield { waiting } => {
+                self.visits.waiting.push(waiting);
+                self.yield_if_unread();
+            }
+        }
+    }
+
+    /// Ends a turn that is not read while a request waits for its conversation.
+    pub(super) fn yield_if_unread(&mut self) {
+        self.visits.waiting.retain(|waiting| !waiting.is_closed());
+        if self.visits.waiting.is_empty() {
+            return;
+        }
+        if self.parked.is_some() {
+            let why = "the client continued without it";
+            self.end_parked(|fates| fates.superseded += 1, why);
+        } else if self.audience.abandoned.is_some() {
+            self.cancel_leg();
         }
     }
 
@@ -88,6 +108,7 @@ impl<W: LinkPeer> Task<W> {
         // What came while it dozed was said before the results, and is heard before them.
         self.catch_up();
         let next = self.writer.peek(said.clone());
+        let ignored = results(&request).any(|result| !self.leg.turn().awaits(&result.call_id));
         let given = if self.parked.is_some() {
             self.leg.resume(request, millis_since(self.started))
         } else {
@@ -109,7 +130,6 @@ impl<W: LinkPeer> Task<W> {
             }
             Err(request) => {
                 if self.parked.is_some() && self.is_for(&request) {
-        let ignored = results(&request).any(|result| !self.leg.turn().awaits(&result.call_id));
                     // It cannot be served here, and nothing else will bring these results.
                     self.end_parked(|fates| fates.superseded += 1, "the client wants more");
                 }
@@ -150,6 +170,7 @@ impl<W: LinkPeer> Task<W> {
             served.entry.reclaim();
             self.audience.abandoned = Some(Instant::now());
             self.audience.permit.release();
+            self.yield_if_unread();
         }
     }
 

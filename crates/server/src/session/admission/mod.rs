@@ -2,14 +2,15 @@
 
 mod context;
 mod earlier;
+mod named;
 mod origin;
 mod outline;
 mod permit;
 
 use std::{
     borrow::Cow,
-    ops::ControlFlow::{self, Break, Continue},
     collections::{HashMap, hash_map::Entry},
+    ops::ControlFlow::{self, Break, Continue},
     sync::Arc,
     time::Duration,
 };
@@ -95,7 +96,7 @@ impl Admission {
             Break(stream) => return Ok(Route::Resume(stream)),
             Continue(not_resumed) => not_resumed,
         };
-        let origin = self.origin(outline, reuse, forked).await;
+        let origin = self.origin(outline, reuse, forked, deadline).await?;
         self.hub.registry.count(|fates| fates.note(origin.matched));
         Ok(Route::Start(Box::new((leg, origin))))
     }
@@ -111,7 +112,7 @@ impl Admission {
         // Each session is looked up once, however many of its calls are answered.
         let mut found = HashMap::new();
         for id in &outline.missing_calls {
-            let Some((session, _)) = SessionId::of_call(id).filter(|_| reuse) else {
+            let Some((session, number)) = SessionId::of_call(id).filter(|_| reuse) else {
                 return Err(no_call(id, dialect));
             };
             let highest = match found.entry(session) {
@@ -160,7 +161,7 @@ impl Admission {
         if let Err(refused) = live.mailbox.send(Visit::Resume(Box::new(resume))).await {
             return match refused.0 {
                 Visit::Resume(resume) => Ok(Continue((resume.leg, false))),
-                Visit::Attach { .. } | Visit::End { .. } => Err(lost()),
+                Visit::Attach { .. } | Visit::End { .. } | Visit::Yield { .. } => Err(lost()),
             };
         }
         match answer.await {
@@ -191,7 +192,6 @@ impl Admission {
             Some(None) => Some(None),
             None => None,
         }
-        Some(known(self.store.by_session(scope, session)).await?.is_some())
     }
 }
 
@@ -249,8 +249,8 @@ fn no_call(id: &str, dialect: Dialect) -> TurnError {
 }
 
 fn no_store() -> TurnError {
-    let text =
-        "the session store does not answer, so these tool results cannot be matched; try again";
+    let text = "the session store does not answer, so the conversation of this request cannot be found; try \
+         again";
     TurnError::new(ErrorCode::Unavailable, text)
 }
 

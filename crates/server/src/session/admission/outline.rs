@@ -139,6 +139,16 @@ impl RequestOutline {
         self.name.as_ref().map(|named| named.source)
     }
 
+    /// Whether its client chose the name of the conversation.
+    pub(crate) fn has_marker(&self) -> bool {
+        self.name_source() == Some(NameSource::Marker)
+    }
+
+    /// Whether it has only new messages for the conversation of that name.
+    pub(crate) fn only_new_by_marker(&self) -> bool {
+        self.has_marker() && !self.said.has_past && self.results.is_none()
+    }
+
     /// What `stored` is good for. `reuse`: checkpoints may be used.
     pub(super) fn judge(&self, stored: &StoredConversation, by: FoundBy, reuse: bool) -> StoredUse {
         let same_setup = stored.setup == self.identity.setup;

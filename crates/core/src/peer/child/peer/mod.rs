@@ -2,8 +2,8 @@
 //! child's protocol is left to a [`Speaker`], and calls come from the tools that are hosted for
 //! it. A call is parked by letting the child wait for the answer to its MCP request.
 
+mod child_state;
 mod run;
-mod session_name;
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -240,12 +240,19 @@ impl Peer for ChildPeer {
     }
 
     fn rebuild(&mut self, _: Option<String>, _: &TurnView<'_>) {
-        self.scope = PromptScope { resume: None, covers: 0, ..std::mem::take(&mut self.scope) };
+        let scope = std::mem::take(&mut self.scope);
+        let before = if self.bare { scope.before } else { String::new() };
+        self.scope = PromptScope { resume: None, covers: 0, before, ..scope };
     }
 
     fn ask_more(&mut self, text: &str, answered: Option<&str>, turn: &TurnView<'_>) {
         let resume = self.name.clone();
+        let before = match resume {
+            Some(_) => String::new(),
+            None => std::mem::take(&mut self.scope.before),
+        };
         self.scope = PromptScope {
+            before,
             covers: turn.request.map_or(0, |request| request.items.len()),
             calls: match resume {
                 // It knows them by now.
@@ -310,14 +317,14 @@ impl Peer for ChildPeer {
     }
 
     /// The name by which the child continues this conversation, if that leaves nothing out.
-    fn checkpoint(&mut self, _: &TurnView<'_>) -> Option<Bytes> {
-        let whole = match self.shown {
+    fn checkpoint(&mut self, turn: &TurnView<'_>) -> Option<Bytes> {
+        let whole = match &self.shown {
             Shown::All => true,
-            Shown::Cut(_) => false,
+            Shown::Cut(text) => return self.state_as_shown(text.as_deref()?, turn.request?),
             // A client that sends only what is new has no other way to continue.
             Shown::Other(_) => self.bare || self.named,
         };
-        self.name.as_deref().filter(|_| whole).map(session_name::write)
+        self.name.as_deref().filter(|_| whole).and_then(|name| child_state::write(Some(name), ""))
     }
 
     fn conversation_id(&self) -> &str {
@@ -355,6 +362,16 @@ impl ChildPeer {
                 run.exited = true;
             }
         }
+    }
+
+    /// What the child knew before this run, and behind that what it was told and what the client
+    /// saw of its answer. Without a name the client sends everything again.
+    fn state_as_shown(&self, text: &str, request: &TurnRequest) -> Option<Bytes> {
+        if !self.named {
+            return None;
+        }
+        let told = prompt::told(request, &self.scope, text, self.rules);
+        child_state::write(self.scope.resume.as_deref(), &told)
     }
 
     /// The child is there and gets its prompt.

@@ -63,7 +63,7 @@ fn plan(kept: Option<StoredState>) -> ChildPlan {
 
 /// A conversation that was kept under this name.
 fn kept(name: &str, covers: usize, calls: Vec<ToolCall>) -> StoredState {
-    let checkpoint = super::session_name::write(name);
+    let checkpoint = super::child_state::write(Some(name), "").unwrap();
     StoredState { checkpoint, blobs: Vec::new(), covers, calls, new_setup: false }
 }
 
