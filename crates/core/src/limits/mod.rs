@@ -199,11 +199,13 @@ impl SlotGate {
         self.admit();
     }
 
-    /// Gives a slot to another owner, if that may have it.
+    /// Gives a slot to another owner, if that may have it. All slots of `from` count as free:
+    /// it holds them for the others.
     pub fn hand_over(&mut self, from: SlotOwner, to: SlotOwner, quota: Quota) -> bool {
-        let held = self.running_by.get(&to).copied().unwrap_or_default();
-        let held = if from == to { held.saturating_sub(1) } else { held };
-        if why(held, self.free().saturating_add(1), quota, SlotRequest::New).is_some() {
+        let held = |owner| self.running_by.get(&owner).copied().unwrap_or_default();
+        let free = self.free().saturating_add(held(from));
+        let held = if from == to { 0 } else { held(to) };
+        if why(held, free, quota, SlotRequest::New).is_some() {
             return false;
         }
         self.enter(to);

@@ -158,7 +158,7 @@ fn interrupted_answer_of_a_named_conversation_is_continued_as_it_was_seen() {
         let state = StoredState { checkpoint, ..kept("", 0, Vec::new()) };
         let mut next = Bench::run(named("And then?"), Some(state));
         let prompt = next.prompts().pop().unwrap();
-        assert_eq!(prompt.starts_with("s0"), known.is_some(), "what came before it: {prompt}");
+        assert_eq!(prompt.starts_with("[s0]"), known.is_some(), "what came before it: {prompt}");
         let (asked, seen) = (prompt.find("Count.").unwrap(), prompt.find("one two").unwrap());
         assert!(asked < seen && seen < prompt.find("And then?").unwrap(), "{prompt}");
         assert!(!prompt.contains("three"), "{prompt}");
