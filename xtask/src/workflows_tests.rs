@@ -148,6 +148,28 @@ fn every_lock_file_is_compared_with_the_advisories() {
         let locked = crate::root().join(folder).join("Cargo.lock").is_file();
         assert_eq!(scans(&format!("{folder}/Cargo.toml")), locked, "{folder}");
     }
+    // Those of npm, wherever they are.
+    let audited: BTreeSet<&str> = commands
+        .iter()
+        .filter_map(|run| {
+            run.strip_prefix("npm audit --package-lock-only --audit-level=high --prefix ")
+        })
+        .collect();
+    let skip = |name: &str| matches!(name, ".git" | "target" | "node_modules");
+    let files = crate::workspace::files_below(&crate::root(), skip).unwrap();
+    let locks = files.iter().filter(|path| path.ends_with("package-lock.json"));
+    let folders = locks.map(|path| path.parent().unwrap().strip_prefix(crate::root()).unwrap());
+    let folders: BTreeSet<&str> = folders.map(|folder| folder.to_str().unwrap()).collect();
+    assert_eq!(audited, folders);
+    assert!(folders.len() > 3, "{folders:?}");
+}
+
+#[test]
+fn server_is_tested_on_windows() {
+    let ci = workflow("ci.yml");
+    let windows = ci.get("jobs").unwrap().get("windows").unwrap();
+    let tests = |run: &&str| run.starts_with("cargo test ") && run.contains("-p ibeam-server");
+    assert!(commands(windows).iter().any(tests));
 }
 
 #[test]

@@ -94,53 +94,78 @@ impl Counter {
         body: CountedBody,
         key: &KeyHash,
     ) -> Result<Count, TurnError> {
-        let measure = self.known.calibration.lock().measure(family, model);
+        let measure = self.measure(family, model);
         let known_as = (measure, body);
         if let Some(count) = self.known.requests.lock().get(&known_as) {
             return Ok(count);
         }
         let failed =
             || TurnError::new(ErrorCode::Unavailable, "the tokens could not be counted; try again");
-        let length: usize = request.texts().map(str::len).sum();
+        let length = request.texts().map(str::len).sum();
+        let counted = self.beside(length, key, move |known, wanted| {
+            let texts = known.all_while(request.texts(), measure, wanted)?;
+            Some(texts.plus(images(request.images())))
+        });
+        let count = counted.await.ok_or_else(failed)?;
+        self.known.requests.lock().put(known_as, count);
+        Ok(count)
+    }
+
+    /// The tokens of a leg, where the backend reported none. They are counted like requests.
+    pub(crate) async fn estimate(
+        self,
+        measure: TokenMeasure,
+        uncounted: Uncounted,
+        key: KeyHash,
+    ) -> Usage {
+        let Uncounted { before, prompt, images: shown, answer, thoughts, output } = uncounted;
+        let length = prompt.iter().chain([&answer, &thoughts]).map(String::len).sum();
+        let counted = self.beside(length, &key, move |known, wanted| {
+            let one = |text: &str| {
+                Some(measure.convert(known.one(text, measure.vocabulary(), &wanted)?))
+            };
+            let prompt = known.all_while(prompt.iter().map(String::as_str), measure, &wanted)?;
+            let prompt = prompt.plus(images(shown)).tokens;
+            let thoughts = one(&thoughts)?.tokens;
+            let output = match output {
+                Some(output) => output,
+                None => one(&answer)?.tokens + thoughts,
+            };
+            Some((before.saturating_add(prompt), output, thoughts.min(output)))
+        });
+        let (input, output, reasoning) = counted.await.unwrap_or_default();
+        debug!(input, output, estimated = true, "the backend reported no usage");
+        Usage { input, output, reasoning, source: UsageSource::Estimate, ..Usage::default() }
+    }
+
+    /// How the texts of a model are counted at present.
+    pub(crate) fn measure(&self, family: Family, model: &str) -> TokenMeasure {
+        self.known.calibration.lock().measure(family, model)
+    }
+
+    /// Counts `length` bytes beside the event loop, few of one size at once. Dropping the future
+    /// ends the count.
+    async fn beside<T: Send + 'static>(
+        &self,
+        length: usize,
+        key: &KeyHash,
+        count: impl FnOnce(&CountState, &dyn Fn() -> bool) -> Option<T> + Send + 'static,
+    ) -> Option<T> {
         let permits = if length > LARGE { &self.large } else { &self.permits };
-        let permit = permits.acquire(key).await.ok_or_else(failed)?;
+        let permit = permits.acquire(key).await?;
         let known = Arc::clone(&self.known);
         let left = CancellationToken::new();
         let _leaves = left.clone().drop_guard();
         let count = move || {
-            let texts = known.all_while(request.texts(), measure, || !left.is_cancelled());
+            let counted = count(&known, &|| !left.is_cancelled());
             drop(permit);
-            Some(texts?.plus(images(request.images())))
+            counted
         };
         let counted = match length > LARGE {
             true => self.tasks.spawn_large(count),
             false => self.tasks.spawn_blocking(count),
         };
-        let count = counted.await.ok().flatten().ok_or_else(failed)?;
-        self.known.requests.lock().put(known_as, count);
-        Ok(count)
-    }
-
-    /// The tokens of a leg, where the backend reported none.
-    pub(crate) async fn estimate(
-        &self,
-        (family, model): (Family, &str),
-        uncounted: Uncounted,
-    ) -> Usage {
-        let measure = self.known.calibration.lock().measure(family, model);
-        let known = Arc::clone(&self.known);
-        let counted = self.tasks.spawn_blocking(move || {
-            let prompt = known.all(uncounted.prompt.iter().map(String::as_str), measure);
-            let prompt = prompt.plus(images(uncounted.images)).tokens;
-            let thoughts = measure.count(&uncounted.thoughts).tokens;
-            let output = uncounted.output;
-            let output =
-                output.unwrap_or_else(|| measure.count(&uncounted.answer).tokens + thoughts);
-            (uncounted.before.saturating_add(prompt), output, thoughts.min(output))
-        });
-        let (input, output, reasoning) = counted.await.unwrap_or_default();
-        debug!(input, output, estimated = true, "the backend reported no usage");
-        Usage { input, output, reasoning, source: UsageSource::Estimate, ..Usage::default() }
+        counted.await.ok().flatten()
     }
 
     /// Learns from an answer whose tokens the backend reported, if that delays no request: the
@@ -177,10 +202,6 @@ impl Drop for LearningGuard {
 }
 
 impl CountState {
-    fn all<'a>(&self, texts: impl Iterator<Item = &'a str>, measure: TokenMeasure) -> Count {
-        self.all_while(texts, measure, || true).unwrap_or(Count::NONE)
-    }
-
     /// `None`: the caller has left.
     fn all_while<'a>(
         &self,

@@ -24,6 +24,11 @@ async fn count(counter: &Counter, model: (Family, &str), text: &str) -> Count {
     counter.request(model, request, body, &KEY).await.unwrap()
 }
 
+async fn estimate(counter: &Counter, uncounted: Uncounted) -> Usage {
+    let measure = counter.measure(GPT.0, GPT.1);
+    counter.clone().estimate(measure, uncounted, KEY).await
+}
+
 /// What the counter did so far is done.
 async fn settled(counter: &Counter) {
     while counter.known.learning.load(Ordering::Acquire) {
@@ -129,13 +134,13 @@ async fn estimate_adds_to_the_counted_part() {
         thoughts: String::new(),
         output: None,
     };
-    let usage = counter.estimate(GPT, uncounted.clone()).await;
+    let usage = estimate(&counter, uncounted.clone()).await;
     assert_eq!((usage.input, usage.output), (100 + 2 + IMAGE_TOKENS, 2));
     assert_eq!(usage.source, UsageSource::Estimate);
     let told = Uncounted { output: Some(5), ..uncounted.clone() };
-    assert_eq!(counter.estimate(GPT, told).await.output, 5);
+    assert_eq!(estimate(&counter, told).await.output, 5);
     let thought = Uncounted { thoughts: "one two three".to_owned(), ..uncounted };
-    let usage = counter.estimate(GPT, thought).await;
+    let usage = estimate(&counter, thought).await;
     assert_eq!((usage.output, usage.reasoning), (5, 3));
 }
 
@@ -188,4 +193,33 @@ async fn large_counts_of_one_key_do_not_block_another_key() {
     let first = queue.remove(0).await.unwrap();
     let other = tokio::time::timeout(Duration::from_secs(20), other).await;
     assert_eq!(other.expect("the keys take turns").unwrap(), first);
+}
+
+/// The end of an answer is counted like a request, and not at all once it is not wanted.
+#[tokio::test]
+#[expect(clippy::await_holding_lock, reason = "the count waits for it, and nothing else does")]
+async fn estimates_share_the_limit_of_counts() {
+    let counter = Counter::new(Tasks::new());
+    let answer = |answer: String| Uncounted { answer, ..Uncounted::default() };
+    let mut held = Vec::new();
+    for _ in 0..AT_ONCE {
+        held.push(counter.permits.acquire(&KEY).await);
+    }
+    let mut short = Box::pin(estimate(&counter, answer("hello world".to_owned())));
+    assert!(tokio::time::timeout(Duration::from_millis(1), &mut short).await.is_err());
+    assert!(counter.tasks.is_empty(), "it waits for its turn");
+    held.pop();
+    assert_eq!(short.await.output, 2);
+
+    let long = "many words ".repeat(30_000);
+    let texts = counter.known.texts.lock();
+    let mut client = Box::pin(estimate(&counter, answer(long.clone())));
+    assert!(tokio::time::timeout(Duration::ZERO, &mut client).await.is_err());
+    assert_eq!((counter.large.free(), counter.tasks.len()), (0, 1));
+    drop(client);
+    drop(texts);
+    counter.tasks.join().await;
+    let key = (Vocabulary::O200k, Sha256::digest(&long).into());
+    assert!(counter.known.texts.lock().get(&key).is_none(), "it was not counted to its end");
+    assert_eq!(counter.large.free(), LARGE_AT_ONCE);
 }

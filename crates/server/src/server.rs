@@ -94,24 +94,6 @@ impl Server {
             true => Listeners::bind(config.places()).await?,
             false => Listeners::given(given)?,
         };
-        Self::with(doors, tls, config, tasks)
-    }
-
-    /// As [`Self::bind`], on a listener that the caller made.
-    ///
-    /// # Errors
-    /// A file cannot be used, or the store cannot be opened.
-    pub fn on(listener: TcpListener, config: Config, tasks: &Tasks) -> Result<Self, StartError> {
-        let tls = config.server.tls.as_ref().map(secure).transpose()?;
-        Self::with(listener.into(), tls, config, tasks)
-    }
-
-    fn with(
-        doors: Listeners,
-        tls: Option<Arc<rustls::ServerConfig>>,
-        config: Config,
-        tasks: &Tasks,
-    ) -> Result<Self, StartError> {
         let sim = match &config.backend {
             Backend::Cursor => None,
             Backend::Sim { scenario } => Some(config.simulator.start(scenario.as_deref())?),

@@ -17,7 +17,7 @@ use ibeam_proto::agent::{
     interaction_update::Message as Update, kv_client_message, kv_server_message,
 };
 use ibeam_server::{
-    config::{Env, RawConfig, resolve},
+    config::{Env, Listen, RawConfig, resolve},
     shutdown::Shutdown,
     tasks::Tasks,
 };
@@ -152,10 +152,10 @@ async fn the_gateway_completes_chats() {
     let env: Env = [("CURSOR_API_URL", backend.as_str()), ("CURSOR_ACCESS_TOKEN", TOKEN)]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .into();
-    let config = resolve(&RawConfig::from_env(&env), None).config;
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut config = resolve(&RawConfig::from_env(&env), None).config;
+    config.server.listen = Listen::Tcp("127.0.0.1:0".parse().unwrap());
     let gateway_tasks = Tasks::new();
-    let server = ibeam_server::server::Server::on(listener, config, &gateway_tasks).unwrap();
+    let server = ibeam_server::server::Server::bind(config, &gateway_tasks).await.unwrap();
     let address = server.address().unwrap();
     tasks.spawn(server.run(Shutdown::new()));
 

@@ -199,6 +199,21 @@ impl SlotGate {
         self.admit();
     }
 
+    /// Gives a slot to another owner, if that may have it. All slots of `from` count as free:
+    /// it holds them for the others.
+    pub fn hand_over(&mut self, from: SlotOwner, to: SlotOwner, quota: Quota) -> bool {
+        let held = |owner| self.running_by.get(&owner).copied().unwrap_or_default();
+        let free = self.free().saturating_add(held(from));
+        let held = if from == to { 0 } else { held(to) };
+        if why(held, free, quota, SlotRequest::New).is_some() {
+            return false;
+        }
+        self.enter(to);
+        // The shares of both owners have changed.
+        self.leave(from);
+        true
+    }
+
     /// Returns a ticket. False: it is no longer in the queue, because it was decided.
     pub fn give_up(&mut self, ticket: Ticket) -> bool {
         self.new.remove(ticket) || self.results.remove(ticket)

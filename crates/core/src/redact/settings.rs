@@ -33,6 +33,20 @@ pub fn value(name: &str, value: &serde_json::Value) -> String {
     }
 }
 
+/// The values in a command line that their names say are secret: of `--token VALUE`,
+/// `--token=VALUE`, `TOKEN=VALUE` and `Authorization: VALUE`.
+pub fn secret_arguments(args: &[String]) -> impl Iterator<Item = &str> {
+    let before = std::iter::once("").chain(args.iter().map(String::as_str));
+    before.zip(args).filter_map(|(before, arg)| {
+        let named = |mark: char| {
+            let (_, value) = arg.split_once(mark).filter(|(name, _)| is_secret(name))?;
+            Some(value.trim())
+        };
+        let value = named('=').or_else(|| named(':'));
+        value.or_else(|| is_flag(before).then_some(arg)).filter(|value| !is_reference(value))
+    })
+}
+
 fn scan(input: &str, depth: usize) -> String {
     let mut scan = Scan { rest: input, depth, ..Scan::default() };
     while let Some(c) = scan.rest.chars().next() {

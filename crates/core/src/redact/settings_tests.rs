@@ -95,3 +95,16 @@ mod any {
         }
     }
 }
+
+#[test]
+fn secret_arguments_are_found_by_their_names() {
+    let found = |args: &[&str]| {
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        secret_arguments(&args).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&["-y", "server", "--token", "abc def", "--port", "80"]), ["abc def"]);
+    assert_eq!(found(&["--api-key=abc", "DB_PASSWORD=hunter2"]), ["abc", "hunter2"]);
+    assert_eq!(found(&["--header", "Authorization: Bearer xyz"]), ["Bearer xyz"]);
+    assert_eq!(found(&["https://host.example/mcp?token=abc"]), ["abc"]);
+    assert!(found(&["--token", "${TOKEN}", "--key-file", "/a/b", "--verbose", "x=y"]).is_empty());
+}

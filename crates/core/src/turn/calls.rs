@@ -106,6 +106,11 @@ impl<C> Calls<C> {
         CallId::in_session(self.session, self.count)
     }
 
+    /// The highest number of a call in this turn. They begin with 1.
+    pub(super) fn highest(&self) -> u32 {
+        self.count
+    }
+
     /// Whether there was any call in this turn.
     pub(super) fn any_so_far(&self) -> bool {
         self.count > 0

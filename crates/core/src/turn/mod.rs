@@ -224,7 +224,7 @@ impl<P: Peer> Turn<P> {
 
     /// The client is gone: stops the backend.
     pub fn cancel(&mut self) {
-        self.abort(TurnError::new(ErrorCode::Cancelled, "The client disconnected."));
+        self.abort(client_left());
     }
 
     /// Ends the turn with this error and stops the backend.
@@ -256,6 +256,12 @@ impl<P: Peer> Turn<P> {
     /// The blobs (ids and contents) that came since the last call.
     pub fn take_new_blobs(&mut self) -> Vec<(Bytes, Bytes)> {
         self.peer.take_new_blobs()
+    }
+
+    /// The highest number in the ids of its calls, or 0.
+    #[must_use]
+    pub fn highest_call(&self) -> u32 {
+        self.calls.highest()
     }
 
     /// The client saw only this text of the present leg, or the answer to it came in
@@ -370,6 +376,11 @@ impl<P: Peer> Turn<P> {
             self.answer.hold();
         }
     }
+}
+
+/// The error of a leg whose client is gone.
+pub(crate) fn client_left() -> TurnError {
+    TurnError::new(ErrorCode::Cancelled, "The client disconnected.")
 }
 
 /// What the peer may know. A function over the fields, so that the peer can be borrowed as well.

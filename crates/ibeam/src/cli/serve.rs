@@ -17,7 +17,7 @@ use ibeam_server::{
     app::App,
     config::{Config, Listen},
     net, recorder,
-    server::{PassedSockets, Server, url},
+    server::{PassedSockets, Server, StartError, url},
     shutdown::{Shutdown, Signals},
     tasks::Tasks,
 };
@@ -93,6 +93,19 @@ pub(super) struct ReadyBanner<'a> {
     pub(super) shutdown: &'a Shutdown,
 }
 
+/// Says which program has the port, if it is a gateway of this user. Any other could only claim
+/// to be one.
+async fn explained(error: StartError) -> anyhow::Error {
+    let StartError::Taken { address, .. } = &error else { return error.into() };
+    let Some(running) = instance::proven_at(*address).await else { return error.into() };
+    let hint = format!(
+        "your ibeam {} is running there already, and clients can use it as it is; `ibeam stop` ends \
+         one in the background; for a second one choose another port (`--port`), or 0 for a free one",
+        running.version
+    );
+    Refusal { hints: vec![hint], ..Refusal::new(net::chain(&error)) }.into()
+}
+
 /// Serves until a signal comes, on the sockets that were handed over, if there are any.
 /// `ready` is called once the port is bound.
 pub(super) async fn serve(
@@ -106,7 +119,10 @@ pub(super) async fn serve(
     let (tasks, shutdown) = (Tasks::new(), Shutdown::new());
     let signals = Signals::new()?;
     let serving = async {
-        let server = Server::bind_given(config, given, &tasks).await?;
+        let server = match Server::bind_given(config, given, &tasks).await {
+            Ok(server) => server,
+            Err(error) => return Err(explained(error).await),
+        };
         let (bound, tls) = (server.places()?, server.is_tls());
         for bound in &bound {
             tracing::info!(

@@ -314,7 +314,7 @@ fn machine_findings_are_judged() {
         let (version, drift) = (version.to_owned(), Default::default());
         vec![RunningGateway { url, version, drift, history: Default::default() }]
     };
-    let ours = |version: &str| port(PortState::Ours(version.to_owned()));
+    let ours = |version: &str| port(PortState::CallsItselfIbeam(version.to_owned()));
     let found = |ports, running| Findings { ports, running, ..healthy() };
     let code = |found: &Findings| {
         assert_eq!(reds(found), Vec::new());
@@ -324,7 +324,11 @@ fn machine_findings_are_judged() {
     assert_eq!(code(&found(ours("0.0.1"), at("0.0.1"))), Some(Code::OtherVersion));
     assert_eq!(code(&found(ours(now), at(now))), None);
     // Of another user, who would read what these clients say.
-    assert_eq!(code(&found(ours(now), Vec::new())), Some(Code::PortForeign));
+    let unproven = found(ours(now), Vec::new());
+    assert_eq!(code(&unproven), Some(Code::PortForeign));
+    let lines = judge(&unproven, NOW);
+    let line = lines.iter().find(|line| line.check == Check::Port).unwrap();
+    assert!(line.what.contains("calls itself ibeam"), "{}", line.what);
     let denied = port(PortState::Unusable("denied".to_owned()));
     one_red(&Findings { ports: denied, ..healthy() }, Check::Port, Code::PortUnusable);
 

@@ -78,8 +78,9 @@ pub struct Port {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PortState {
     Free,
-    /// An ibeam of this version has it.
-    Ours(String),
+    /// A program that calls itself ibeam, and its version. Those that prove it are among the
+    /// running gateways.
+    CallsItselfIbeam(String),
     /// Another program; what is known of it.
     Taken(Option<String>),
     Unusable(String),

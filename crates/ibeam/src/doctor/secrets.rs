@@ -3,10 +3,11 @@
 
 use std::path::Path;
 
+use ibeam_core::redact::settings::secret_arguments;
 use ibeam_server::{
     auth::{Credential, KEY_VARIABLE, LocalUser},
     config::{Config, Env, McpServerSettings, RawConfig, SettingKey},
-    mcp::config::{SearchPaths, gather},
+    mcp::config::{SearchPaths, ServerTransport, gather},
 };
 use secrecy::{ExposeSecret as _, SecretString, zeroize::Zeroizing};
 
@@ -51,6 +52,9 @@ pub fn configured(
         found.server(server);
     }
     for spec in gather(&config.mcp, places).servers {
+        if let ServerTransport::Stdio(program) = &spec.way {
+            secret_arguments(&program.args).for_each(|value| found.value(value));
+        }
         for value in spec.secrets() {
             found.value(value.expose());
         }
@@ -96,6 +100,7 @@ impl FoundSecrets {
         for value in server.env.values().chain(server.headers.values()) {
             self.value(value.expose());
         }
+        secret_arguments(&server.args).for_each(|value| self.value(value));
     }
 
     fn environment(&mut self, env: &Env) {

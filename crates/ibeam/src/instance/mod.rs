@@ -12,7 +12,7 @@ mod error;
 mod record;
 mod start;
 
-use std::{ffi::OsString, fs::File, io, path::PathBuf, time::Duration};
+use std::{ffi::OsString, fs::File, io, net::SocketAddr, path::PathBuf, time::Duration};
 
 use ibeam_core::model::ids;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -30,8 +30,9 @@ use ibeam_server::{
     auth::KEY_VARIABLE,
     config::{self, Backend, Config, DEFAULT_PORT, Listen},
     files::FileError,
-    net::probe::{self, ProbeError},
+    net::probe::{self, GatewayHealth, ProbeError},
     random,
+    server::reachable,
 };
 
 /// What the key of a gateway begins with.
@@ -161,12 +162,21 @@ impl LivingInstance {
         self.prove().await.ok()
     }
 
-    /// Nothing is sent to it before it has shown that it is the gateway with that key.
+    /// How it is, once it has shown that it is the gateway with that key. Nothing is sent to it
+    /// before. (This is a request like any other: a gateway that is about to end for lack of
+    /// requests stays.)
+    ///
+    /// # Errors
+    /// It does not answer, or another program answers in its place.
+    pub async fn health(&self) -> Result<GatewayHealth, ProbeError> {
+        let key = SecretString::from(self.entry.record.key.clone());
+        probe::proven_health(&self.url, &key, PATIENCE).await
+    }
+
     async fn prove(&self) -> Result<RunningInstance, ProbeError> {
+        let health = self.health().await?;
         let Self { url, pid, version, profile, backend, sim, shared, entry } = self.clone();
         let key = SecretString::from(entry.record.key);
-        // This is a request like any other: a gateway that is about to end for lack of requests stays.
-        let health = probe::proven_health(&url, &key, PATIENCE).await?;
         Ok(RunningInstance {
             authenticated: health.is_authenticated(),
             active: health.sessions.active,
@@ -264,6 +274,12 @@ async fn search(wanted: &WantedInstance) -> Result<RunningInstance, Option<Strin
         }
     }
     Err(stranger)
+}
+
+/// The gateway of this user at that address, if it proves that it is.
+pub async fn proven_at(address: SocketAddr) -> Option<RunningInstance> {
+    let url = format!("http://{}", reachable(address));
+    all().into_iter().find(|one| one.url == url)?.ask().await
 }
 
 const OURS: &str = env!("CARGO_PKG_VERSION");

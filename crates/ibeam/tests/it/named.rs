@@ -61,6 +61,24 @@ async fn a_named_conversation_needs_only_the_new_message() {
     }
 }
 
+/// It never starts from nothing.
+#[tokio::test(start_paused = true)]
+async fn message_for_a_session_that_stays_in_use_is_refused() {
+    let lab = Lab::scenario("[[rule]]\nsteps = [{ text = \"one\" }, { wait_ms = 600000 }]");
+    let named = || {
+        let mut talk = talk("hi");
+        system(&mut talk, "Session: session-a");
+        talk.body.to_string()
+    };
+    let first = lab.open(named()).await;
+    let since = tokio::time::Instant::now();
+    let reply = lab.post(named()).await;
+    assert_eq!((reply.status.as_u16(), since.elapsed()), (429, lab.app.config().clocks.queue));
+    assert!(reply.body.contains("still runs"), "{}", reply.body);
+    drop(first);
+    lab.assert_gone().await;
+}
+
 /// A name in the conversation is nearer to it than one in a header.
 #[tokio::test(start_paused = true)]
 async fn the_marker_wins_over_a_header() {

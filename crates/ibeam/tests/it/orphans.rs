@@ -14,6 +14,13 @@ const SCENARIO: &str = r#"
       { text = "It says: {result}" },
     ]
     [[rule]]
+    when.contains = "twice"
+    steps = [
+      { exec = { arm = "mcp", args = { name = "bash", args = { command = "ls" } } } },
+      { exec = { arm = "mcp", args = { name = "bash", args = { command = "ls -l" } } } },
+      { text = "It says: {result}" },
+    ]
+    [[rule]]
     steps = [{ text = "{history} {result}" }]
 "#;
 
@@ -77,17 +84,97 @@ async fn orphan_next_to_awaited_results_is_refused_and_the_run_stays_parked() {
     lab.assert_gone().await;
 }
 
-/// The session is known, so the result is for a call of it that is not awaited any more.
+/// The table in `docs/sessions.md` says what becomes of each.
 #[tokio::test(start_paused = true)]
-async fn orphan_of_the_same_session_is_ignored() {
+async fn results_that_match_no_call() {
+    let page = include_str!("../../../../docs/sessions.md");
+    let (_, table) = page.split_once("| a result | answer |").unwrap();
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let mut names = Vec::new();
+    for row in rows {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let [name, answer, fate] = cells[..] else { panic!("{row}") };
+        names.push(name);
+        let lab = Lab::scenario(SCENARIO);
+        let mut talk = Talk::new("look");
+        let call = talk.ask(&lab).await.call();
+        let orphan = |id: &str| json!({ "role": "tool", "tool_call_id": id, "content": "x y z" });
+        let awaited = json!({ "role": "tool", "tool_call_id": call.id, "content": "a b c" });
+        match name {
+            "of an unknown session" => {
+                talk.push(awaited);
+                talk.push(orphan(NOWHERE));
+            }
+            "of a call that was never made" => {
+                talk.push(awaited);
+                talk.push(orphan(&call.id.replace("__call_1", "__call_77")));
+            }
+            "of an earlier call, beside awaited ones" => {
+                talk = Talk::new("twice");
+                let first = talk.ask(&lab).await.call();
+                talk.result(&first, "a b c");
+                let second = talk.ask(&lab).await.call();
+                talk.forget_past();
+                talk.push(orphan(&first.id));
+                talk.result(&second, "d e f");
+            }
+            "of an earlier call, after its turn" => {
+                talk.push(awaited);
+                talk.ask(&lab).await;
+                talk.forget_past();
+                talk.push(orphan(&call.id));
+            }
+            "before the last assistant message" => {
+                talk = Talk::new("unused");
+                talk.body["messages"] = json!([
+                    orphan("call_abc"),
+                    { "role": "assistant", "content": "I see." },
+                    { "role": "user", "content": "And now?" },
+                ]);
+            }
+            other => panic!("no test for {other}"),
+        }
+        let reply = talk.send(&lab).await;
+        let ignored = reply
+            .headers
+            .get("x-ibeam-controls")
+            .is_some_and(|controls| controls.to_str().unwrap().contains("ignored=(tool_results)"));
+        match answer {
+            "400" => {
+                assert_eq!(reply.status, 400, "{name}: {}", reply.body);
+                assert_eq!(lab.app.sessions().parked, 1, "{name}");
+            }
+            "`tool_results` ignored" => {
+                assert_eq!((reply.status.as_u16(), ignored), (200, true), "{name}: {reply:?}");
+                let shown = reply.text().contains("x y z");
+                assert_eq!(shown, fate.contains("as text"), "{name}: {}", reply.text());
+                assert_eq!(
+                    shown && fate.contains("begins"),
+                    reply.text().contains("[Tool Result]")
+                );
+            }
+            other => panic!("{name}: {other}"),
+        }
+    }
+    assert_eq!(names.len(), 5, "{names:?}");
+}
+
+/// What is awaited, or is part of the history, is not reported.
+#[tokio::test(start_paused = true)]
+async fn results_of_calls_are_not_reported() {
     let lab = Lab::scenario(SCENARIO);
     let mut talk = Talk::new("look");
     let call = talk.ask(&lab).await.call();
-    let other = call.id.replace("__call_1", "__call_77");
-    assert_ne!(other, call.id);
     talk.result(&call, "a b c");
-    talk.push(json!({ "role": "tool", "tool_call_id": other, "content": "x" }));
-    assert_eq!(talk.ask(&lab).await.text(), "It says: a b c");
+    let controls = |reply: &Reply| {
+        let value = reply.headers.get("x-ibeam-controls");
+        value.map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default()
+    };
+    let reply = talk.ask(&lab).await;
+    assert!(!controls(&reply).contains("tool_results"), "{reply:?}");
+    talk.say("And now?");
+    let reply = talk.ask(&lab).await;
+    assert!(!controls(&reply).contains("tool_results"), "{reply:?}");
     lab.assert_gone().await;
 }
 

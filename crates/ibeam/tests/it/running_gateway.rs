@@ -2,6 +2,8 @@
 //! binary.
 
 use std::{
+    io::{Read as _, Write as _},
+    net::TcpListener,
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     process::Output,
     time::Duration,
@@ -31,6 +33,21 @@ fn sign_in(home: &Home, name: &str) {
     let credential = serde_json::json!({ "type": "oauth", "access": token, "refresh": token });
     serde_json::to_writer(file.unwrap(), &credential).unwrap();
     std::fs::rename(new, folder.join("default.json")).unwrap();
+}
+
+/// A program that answers every request as a gateway would. Gives its port.
+fn claims_to_be_ibeam() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            let answer = "HTTP/1.0 200 OK\r\n\r\n{\"name\":\"ibeam\",\"version\":\"9.9.9\"}";
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    port
 }
 
 fn words(output: &Output) -> String {
@@ -128,10 +145,19 @@ fn taken_port_names_its_owner() {
     let said = words(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     let version = env!("CARGO_PKG_VERSION");
-    assert!(said.contains(&format!("ibeam {version} is running there already")), "{said}");
+    assert!(said.contains(&format!("your ibeam {version} is running there already")), "{said}");
     assert!(said.contains("--port"), "{said}");
 
-    let stranger = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    // What any program can say proves nothing.
+    let port = claims_to_be_ibeam();
+    let said = words(&home.ibeam(&format!("up --sim --port {port}")).output().unwrap());
+    assert!(said.contains("a program that calls itself ibeam 9.9.9"), "{said}");
+    assert!(!said.contains("as it is"), "{said}");
+    let doctor = home.ibeam(&format!("doctor --offline --sim --port {port}")).output().unwrap();
+    let said = String::from_utf8_lossy(&doctor.stdout).into_owned() + &words(&doctor);
+    assert!(said.contains("calls itself ibeam 9.9.9, not one of your gateways"), "{said}");
+
+    let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = stranger.local_addr().unwrap().port();
     let said = words(&home.ibeam(&format!("up --sim --port {port}")).output().unwrap());
     assert!(said.contains("another program has that port") && said.contains("--port"), "{said}");

@@ -318,6 +318,36 @@ async fn closing_the_connection_cancels_the_turn() {
     }
 }
 
+/// It is closed, and not only its turn ended: what waits for such a client takes up memory.
+#[tokio::test]
+async fn websocket_client_that_does_not_read_is_disconnected() {
+    // More than the system takes for a client that reads nothing.
+    let text = "x".repeat(4096);
+    let flood = format!("[[rule]]\nsteps = [{{ text = {{ text = \"{text}\", repeat = 8000 }} }}]");
+    let gateway = Gateway::start(&flood, |config| {
+        config.clocks.client_stall = Duration::from_secs(1);
+        config.clocks.cancel_grace = Duration::from_millis(20);
+    })
+    .await;
+    let mut socket = gateway.chat().await;
+    socket.send(&chat("go", true)).await;
+    let ended = async {
+        while gateway.app.sessions().cancelled == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(LIMIT, ended).await.expect("the turn goes on");
+    // It may still read what was on its way, and then comes the end of the connection.
+    let mut read = 0;
+    let closed = async {
+        while let Some(Ok(message)) = socket.0.next().await {
+            read += message.len();
+        }
+    };
+    timeout(LIMIT, closed).await.expect("the connection is still open");
+    assert!(read < 8000 * 4096, "{read}");
+}
+
 /// There is no CORS for WebSockets: what keeps web pages out is the check of the origin.
 #[tokio::test]
 async fn upgrades_are_authorised_like_requests() {

@@ -4,6 +4,8 @@ use std::{future::Future, pin::Pin, sync::Arc};
 
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::keys::Caller;
+
 /// A connection as the server knows it. Holding it counts as being connected.
 pub(crate) trait ClientConnection: Send + Sync {
     /// A request is being answered until this is dropped.
@@ -13,7 +15,7 @@ pub(crate) trait ClientConnection: Send + Sync {
     fn asked_to_leave(&self) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
     /// A request on the connection has a valid key.
-    fn showed_key(&self);
+    fn showed_key(&self, caller: &Caller);
 
     /// Waits until a request without a valid key may be answered.
     fn keyless(&self) -> Pin<Box<dyn Future<Output = Option<KeylessPermit>> + Send>>;

@@ -208,7 +208,9 @@ pub(super) async fn guard<S: GatewayService>(
             line.keyless().await
         }
         Some(ConnectionHandle(line)) => {
-            line.showed_key();
+            if let Ok(caller) = &checked {
+                line.showed_key(caller);
+            }
             None
         }
         None => None,

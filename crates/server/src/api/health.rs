@@ -38,6 +38,8 @@ pub struct Health {
     pub backend_unreachable: bool,
     /// A store file was configured but cannot be used, so memory is used instead.
     pub store_unusable: bool,
+    /// The last conversation could not be saved, because the disk is full for example.
+    pub store_failing: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -92,6 +94,7 @@ enum HealthProblem {
     NotSignedIn,
     BackendUnreachable,
     StoreUnusable,
+    StoreFailing,
 }
 
 #[derive(Serialize)]
@@ -137,6 +140,7 @@ impl HealthProblem {
             (!health.authenticated, Self::NotSignedIn),
             (health.backend_unreachable, Self::BackendUnreachable),
             (health.store_unusable, Self::StoreUnusable),
+            (health.store_failing, Self::StoreFailing),
         ]
         .into_iter()
         .filter_map(|(is, trouble)| is.then_some(trouble))
@@ -146,7 +150,9 @@ impl HealthProblem {
     fn status(self) -> HealthStatus {
         match self {
             Self::ShuttingDown | Self::NotSignedIn => HealthStatus::Error,
-            Self::BackendUnreachable | Self::StoreUnusable => HealthStatus::Degraded,
+            Self::BackendUnreachable | Self::StoreUnusable | Self::StoreFailing => {
+                HealthStatus::Degraded
+            }
         }
     }
 
@@ -154,7 +160,7 @@ impl HealthProblem {
     fn prevents_requests(self) -> bool {
         match self {
             Self::ShuttingDown | Self::NotSignedIn | Self::BackendUnreachable => true,
-            Self::StoreUnusable => false,
+            Self::StoreUnusable | Self::StoreFailing => false,
         }
     }
 
@@ -171,6 +177,10 @@ impl HealthProblem {
             Self::StoreUnusable => (
                 "store_unusable",
                 "the store file cannot be used; conversations are kept in memory only",
+            ),
+            Self::StoreFailing => (
+                "store_failing",
+                "the last conversation could not be saved; the disk may be full, see the log",
             ),
         };
         HealthReason { code, message }

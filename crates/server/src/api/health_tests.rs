@@ -19,6 +19,7 @@ async fn health_reports_the_state_and_its_reasons() {
     let shutting_down = Health { shutting_down: true, ..well() };
     let signed_out = Health::default();
     let unreachable = Health { backend_unreachable: true, ..well() };
+    let disk_full = Health { store_failing: true, ..well() };
     let no_file = Health { store_unusable: true, ..well() };
     for (health, expected, ready, codes) in [
         (well(), "ok", 200, json!([])),
@@ -26,6 +27,7 @@ async fn health_reports_the_state_and_its_reasons() {
         (signed_out.clone(), "error", 503, json!(["not_signed_in"])),
         (unreachable, "degraded", 503, json!(["backend_unreachable"])),
         (no_file, "degraded", 200, json!(["store_unusable"])),
+        (disk_full, "degraded", 200, json!(["store_failing"])),
         (
             Health { store_unusable: true, ..signed_out },
             "error",

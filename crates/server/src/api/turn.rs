@@ -312,12 +312,16 @@ pub(super) async fn respond<S: GatewayService>(
 ) -> Result<Response, TurnError> {
     // A mode that cannot be read is refused when the turn starts.
     let modes = asked.modes(&turn).unwrap_or_default();
-    let controls = controls(&served_params(shared.service.settings(), &turn, modes));
+    let mut params = served_params(shared.service.settings(), &turn, modes);
     let stream = turn.hints.stream;
     let with_id = asked.wants_conversation()?;
     let mut answer = asked.start(shared, turn);
-    let session =
-        |matched: Option<&MatchedConversation>| matched.and_then(|how| session(how, with_id));
+    let mut session = |matched: Option<&MatchedConversation>| {
+        if matched.is_some_and(|matched| matched.ignored_results) {
+            params.ignored.push("tool_results");
+        }
+        matched.and_then(|how| session(how, with_id))
+    };
     let (mut response, session) = if stream {
         let body = streamed(shared, &asked, answer, reply).await?;
         let session = session(body.matched());
@@ -340,7 +344,7 @@ pub(super) async fn respond<S: GatewayService>(
         let json = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         (([json], whole.finish()?).into_response(), session)
     };
-    if let Some(controls) = controls {
+    if let Some(controls) = controls(&params) {
         response.headers_mut().insert(CONTROLS, controls);
     }
     if let Some(session) = session {

@@ -83,7 +83,7 @@ impl App {
             bytes: config.sessions.parked_bytes,
         });
         let turns = registry.clone();
-        driver.on_crowded(MakeRoom::new(move || turns.evict_oldest()));
+        driver.on_crowded(MakeRoom::new(move |scope| turns.evict_oldest(scope)));
         let catalog = catalog(&config, &driver, backend, &tokens, &registry, tasks);
         let ttl = config.sessions.ttl;
         let hub = Hub {

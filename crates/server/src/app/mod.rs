@@ -188,6 +188,7 @@ impl GatewayService for App {
             uptime_seconds: self.started.elapsed().as_secs(),
             shutting_down: self.hub.drain.is_cancelled() || self.hub.stop.is_cancelled(),
             backend_unreachable: self.hub.registry.backend_unreachable(),
+            store_failing: store.failing,
             store_unusable: store.in_memory && build::store_file(&self.config).is_some(),
         }
     }

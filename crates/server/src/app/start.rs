@@ -9,6 +9,7 @@ use ibeam_core::{
     history,
     model::{AnswerFormat, Dialect, Item, Part, TurnRequest},
     models::{Family, ModelInfo, ModelList, ModelPick, Resolved},
+    peer::child::ChildOwner,
 };
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
@@ -57,6 +58,7 @@ impl App {
         };
 
         let LegRequest { request, permit, leg_entry, controls, retry, .. } = leg;
+        let ignored_results = origin.ignores_results(&outline);
         let Origin { writer, kept, matched } = origin;
         let (identity, id) = (outline.identity, writer.conversation().to_owned());
         let how = matched.name();
@@ -72,6 +74,7 @@ impl App {
                 conversation_id: id.clone(),
                 kept,
                 setup: identity.setup,
+                owner: ChildOwner { scope, assured: context.caller.assured() },
             },
             session: writer.session(),
             settings,
@@ -96,7 +99,8 @@ impl App {
             bridged: offer.map(|offer| Box::new(Bridged::new(offer))),
             retry_key: retry.key,
         };
-        Ok(machine.start(actor).matched_as(matched, id))
+        let stream = machine.start(actor).matched_as(matched, id);
+        Ok(stream.ignoring_results(ignored_results))
     }
 
     /// Refuses what no turn can answer, and finds the model.

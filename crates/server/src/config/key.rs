@@ -179,7 +179,7 @@ keys! {
     ResponsesRetention "responses.retention" [] = "24h",
         "how long a stored response is kept after its last use; 0 disables";
     ResponsesBytes "responses.bytes" [] = "256MiB",
-        "space for all stored responses together, in the store file; beyond that the oldest are deleted";
+        "space for all stored responses together, in the store file; beyond that the oldest of the key that has most are deleted";
 
     RetryEnabled "retry.enabled" [same("CURSOR_RETRY_ENABLED")] = "true",
         "retry temporary failures while the client has seen nothing of the answer";
@@ -220,7 +220,7 @@ keys! {
     LimitBodies "limits.body_memory" [] = "256MiB",
         "memory for all request bodies until their turns start; when it is full, the key that holds the most loses its largest body";
     LimitToolResult "limits.tool_result" [] = "20MiB",
-        "largest result of one tool call, on every backend; keep it below half of `limits.blob_size`";
+        "largest result of one tool call, on every backend; at most half of `limits.blob_size`";
     LimitHeaderBytes "limits.header_bytes" [] = "64KiB", "largest head of a request";
     LimitTurns "limits.turns" [] = "32", "most turns at once";
     LimitTurnsPerKey "limits.turns_per_key" [] = "32",

@@ -2,6 +2,7 @@
 //! that a user fixes a file once.
 
 mod backend;
+mod limits;
 mod listen;
 mod record;
 
@@ -21,9 +22,9 @@ use tracing_subscriber::filter::Targets;
 
 use super::{
     AccessConfig, AccountConfig, AllowConfig, Backend, ClocksConfig, Config,
-    DEFAULT_CLIENT_VERSION, InvalidProfile, LimitsConfig, LogConfig, McpConfig, ModelsConfig,
-    Profile, ResponsesConfig, ServerConfig, SessionsConfig, Simulator, StoreConfig, ToolsConfig,
-    Transport, UpstreamConfig, fixed, installed_cli_version,
+    DEFAULT_CLIENT_VERSION, InvalidProfile, LogConfig, McpConfig, ModelsConfig, Profile,
+    ResponsesConfig, ServerConfig, SessionsConfig, Simulator, StoreConfig, ToolsConfig, Transport,
+    UpstreamConfig, fixed, installed_cli_version,
     key::SettingKey,
     parse,
     raw::{RawConfig, RawValue, SettingOrigin, SettingProblem},
@@ -454,26 +455,6 @@ impl Resolver<'_> {
             interval => Ok(interval),
         })
         .unwrap_or(Duration::from_secs(5))
-    }
-
-    fn limits(&mut self) -> LimitsConfig {
-        LimitsConfig {
-            body: self.size(SettingKey::LimitBody),
-            bodies: self.size(SettingKey::LimitBodies),
-            headers: fixed::REQUEST_HEADERS,
-            header_bytes: self.size(SettingKey::LimitHeaderBytes),
-            turns: self.count(SettingKey::LimitTurns),
-            turns_per_key: self.count(SettingKey::LimitTurnsPerKey),
-            reserve: self.value(SettingKey::LimitReserve, parse::count).unwrap_or_default(),
-            queue: self.value(SettingKey::LimitQueue, parse::count).unwrap_or_default(),
-            connections: self.count(SettingKey::LimitConnections),
-            upstream_connections: self.count(SettingKey::LimitUpstream),
-            upstream_streams: fixed::UPSTREAM_STREAMS,
-            tool_result: self.size(SettingKey::LimitToolResult),
-            blobs: self.count(SettingKey::LimitBlobs),
-            blob_size: self.size(SettingKey::LimitBlobSize),
-            blob_bytes: self.size(SettingKey::LimitBlobBytes),
-        }
     }
 }
 

@@ -56,7 +56,7 @@ impl AgentPlans {
         turn: TurnSetup,
         host_changes: Option<u64>,
     ) -> Plan {
-        let TurnSetup { model, models: _, conversation_id, kept, setup } = turn;
+        let TurnSetup { model, models: _, conversation_id, kept, setup, owner: _ } = turn;
         Plan {
             model,
             conversation_id,

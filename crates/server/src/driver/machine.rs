@@ -7,7 +7,7 @@ use ibeam_core::{
     leg::{BridgedTools, Leg},
     model::{Millis, TurnRequest, ids::SessionId},
     models::{ModelList, ModelPick},
-    peer::{Peer as _, StoredState},
+    peer::{Peer as _, StoredState, child::ChildOwner},
     recording::TurnStart,
     turn::{Settings, Turn},
 };
@@ -25,6 +25,7 @@ pub struct TurnSetup {
     pub kept: Option<StoredState>,
     /// The hash of the request's prompt and tools.
     pub setup: [u8; 32],
+    pub owner: ChildOwner,
 }
 
 /// A turn that is about to start, without its request.

@@ -42,6 +42,7 @@ use crate::{
     auth::{self, AccessTokens},
     config::{Config, Sim},
     net::pool::PoolStats,
+    store::Scope,
     tasks::Tasks,
 };
 
@@ -104,18 +105,18 @@ pub trait Driver: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// Evicts a turn that waits for its client. False: there is none.
+/// Evicts a turn that waits for its client: one of that scope, or of any. False: there is none.
 #[derive(Clone)]
-pub struct MakeRoom(Arc<dyn Fn() -> bool + Send + Sync>);
+pub struct MakeRoom(Arc<dyn Fn(Option<Scope>) -> bool + Send + Sync>);
 
 impl MakeRoom {
-    pub fn new(make_room: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+    pub fn new(make_room: impl Fn(Option<Scope>) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(make_room))
     }
 
     #[must_use]
-    pub fn now(&self) -> bool {
-        (self.0)()
+    pub fn now(&self, scope: Option<Scope>) -> bool {
+        (self.0)(scope)
     }
 }
 

@@ -1,3 +1,4 @@
+#[cfg(unix)]
 use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;
@@ -35,6 +36,7 @@ fn name(caller: &Caller) -> &str {
     caller.name.as_deref().unwrap()
 }
 
+#[cfg(unix)]
 #[test]
 fn key_is_shown_once_and_stored_as_a_hash() {
     let place = Place::new();
@@ -120,6 +122,7 @@ async fn required_keys_stay_required() {
     assert_eq!(keys.check(None, None), Err(KeyRefusal::Missing));
 }
 
+#[cfg(unix)]
 #[test]
 fn unusable_key_file_admits_no_caller() {
     let place = Place::new();
@@ -143,6 +146,7 @@ fn unusable_key_file_admits_no_caller() {
 
 /// A look that failed for want of something is taken again, so that a key that was revoked
 /// meanwhile does not live on.
+#[cfg(unix)]
 #[tokio::test(start_paused = true)]
 async fn unreadable_key_file_is_read_again() {
     let place = Place::new();

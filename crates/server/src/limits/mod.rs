@@ -73,8 +73,13 @@ impl TurnSlots {
         })
     }
 
+    /// What keeps a new turn of that owner out.
+    pub(crate) fn why(&self, claim: PermitClaim) -> Option<Why> {
+        self.0.lock().gate.why(claim.owner, claim.quota, SlotRequest::New)
+    }
+
     /// A permit, however long that takes. None: the queue is full.
-    async fn queue(&self, claim: PermitClaim, kind: SlotRequest) -> Option<Permit> {
+    pub(crate) async fn queue(&self, claim: PermitClaim, kind: SlotRequest) -> Option<Permit> {
         let (sender, verdict) = oneshot::channel();
         let answer = self.change(|state| {
             let answer = state.gate.ask(claim.owner, claim.quota, kind);
@@ -127,6 +132,18 @@ impl Permit {
         if std::mem::take(&mut self.held) {
             self.slots.change(|state| state.gate.leave(self.owner));
         }
+    }
+
+    /// Gives the slot to another owner, if that may have it.
+    pub(crate) fn give_to(&mut self, claim: PermitClaim) -> bool {
+        let given = self.held
+            && self
+                .slots
+                .change(|state| state.gate.hand_over(self.owner, claim.owner, claim.quota));
+        if given {
+            self.owner = claim.owner;
+        }
+        given
     }
 
     /// The turn has a reader again. It runs anyway; at worst it is one too many for a

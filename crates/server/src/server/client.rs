@@ -27,6 +27,7 @@ use super::{
 use crate::{
     api::{ClientConnection, ConnectionHandle, KeylessPermit},
     config::Config,
+    keys::Caller,
     shutdown::Shutdown,
     tasks::Executor,
 };
@@ -260,14 +261,17 @@ async fn patience(leave: LeaveReason, member: &ConnectionSlot, idle: Duration) {
     }
 }
 
-/// Ends when an evicted connection has had its time. Requests with a key are answered first; others
-/// may never end, since their client need not read.
+/// Ends when an evicted connection has had its time. Requests with a key are answered first, unless
+/// that key has most of all connections; others may never end, since their client need not read.
 async fn make_room(member: &ConnectionSlot) {
     if !member.has_shown_key() {
         sleep(STRANGER).await;
     }
     if member.has_shown_key() {
-        quiet(member.mood(), Instant::now(), MAKE_ROOM).await;
+        tokio::select! {
+            () = quiet(member.mood(), Instant::now(), MAKE_ROOM) => {}
+            () = member.cut() => {}
+        }
     }
 }
 
@@ -333,8 +337,8 @@ impl ClientConnection for RequestPlace {
         })
     }
 
-    fn showed_key(&self) {
-        self.member.showed_key();
+    fn showed_key(&self, caller: &Caller) {
+        self.member.showed_key(caller.shares.then_some(caller.id));
     }
 
     fn keyless(&self) -> Pin<Box<dyn Future<Output = Option<KeylessPermit>> + Send>> {
@@ -404,7 +408,7 @@ mod tests {
             let mut cut = Box::pin(patience(leave, &member, IDLE));
             assert!(timeout(Duration::ZERO, cut.as_mut()).await.is_err());
             let request = member.begin();
-            member.showed_key();
+            member.showed_key(None);
             assert!(timeout(LONG, cut.as_mut()).await.is_err(), "cut in its answer");
             drop(request);
             let began = Instant::now();

@@ -1,7 +1,12 @@
 //! The open connections. When the limit is reached, a new one evicts another: if many have not
-//! shown a valid key, the oldest of those; else the one that has been idle for the longest time.
+//! shown a valid key, the oldest of those; else the one that has been idle for the longest time; else,
+//! if several keys share the gateway, the newest of the key that has most.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 use tokio::{
@@ -9,6 +14,8 @@ use tokio::{
     time::{Instant, timeout},
 };
 use tokio_util::sync::CancellationToken;
+
+use crate::keys::KeyHash;
 
 /// A connection that has served this many requests is closed: no client stays with this process for
 /// ever.
@@ -42,10 +49,19 @@ struct ConnectionsInner {
     /// Those that have not shown a key, with or without a request. A client may keep such a request
     /// open for long: it does not read a page, or sends its head slowly.
     strangers: BTreeMap<u64, CancellationToken>,
+    /// Those of keys that leave room for others, by their key.
+    sharing: HashMap<KeyHash, BTreeMap<u64, SharingConnection>>,
     /// Requests of all of them.
     running: usize,
     /// When one last came or ended.
     last: Option<Instant>,
+}
+
+/// A connection of a key that leaves room for others.
+#[derive(Debug)]
+struct SharingConnection {
+    evicted: CancellationToken,
+    cut: CancellationToken,
 }
 
 /// The activity of a connection.
@@ -70,6 +86,8 @@ pub(super) struct ConnectionSlot {
     crowd: Arc<Connections>,
     /// Cancelled when the connection is evicted.
     evicted: CancellationToken,
+    /// Cancelled when it is closed even while a request with a key is being answered.
+    cut: CancellationToken,
     mood: watch::Sender<ConnectionActivity>,
     count: Mutex<RequestCount>,
 }
@@ -81,6 +99,8 @@ struct RequestCount {
     stranger: Option<u64>,
     /// Its number in `idle`.
     idle: Option<u64>,
+    /// Where it is in `sharing`.
+    sharing: Option<(KeyHash, u64)>,
 }
 
 /// A request that is being answered.
@@ -123,11 +143,13 @@ impl Connections {
         Some(Arc::new(ConnectionSlot {
             crowd: Arc::clone(self),
             evicted,
+            cut: CancellationToken::new(),
             mood: watch::Sender::new(ConnectionActivity { idle: Some(Instant::now()), served: 0 }),
             count: Mutex::new(RequestCount {
                 running: 0,
                 stranger: Some(number),
                 idle: Some(number),
+                sharing: None,
             }),
         }))
     }
@@ -154,7 +176,33 @@ impl ConnectionsInner {
         let are_many = self.strangers.len() > few;
         (are_many && first_goes(&mut self.strangers))
             || first_goes(&mut self.idle)
+            || self.evict_of_key()
             || first_goes(&mut self.strangers)
+    }
+
+    /// Evicts the newest connection of the key that has most. A key that has one keeps it.
+    fn evict_of_key(&mut self) -> bool {
+        let most = self.sharing.values_mut().max_by_key(|connections| connections.len());
+        let Some(most) = most.filter(|connections| connections.len() > 1) else { return false };
+        while let Some((_, connection)) = most.pop_last() {
+            if !connection.evicted.is_cancelled() {
+                // Its requests may never end: a client can send a body slowly.
+                connection.cut.cancel();
+                connection.evicted.cancel();
+                return true;
+            }
+        }
+        false
+    }
+
+    fn leave_key(&mut self, sharing: Option<(KeyHash, u64)>) {
+        let Some((key, number)) = sharing else { return };
+        if let Some(connections) = self.sharing.get_mut(&key) {
+            connections.remove(&number);
+            if connections.is_empty() {
+                self.sharing.remove(&key);
+            }
+        }
     }
 }
 
@@ -205,11 +253,24 @@ impl ConnectionSlot {
         }
     }
 
-    /// The request that runs has a valid key.
-    pub(super) fn showed_key(&self) {
+    /// The request that runs has a valid key. `sharing`: that key, if it leaves room for others.
+    /// The newest counts.
+    pub(super) fn showed_key(&self, sharing: Option<KeyHash>) {
         let mut count = self.count.lock();
+        if count.stranger.is_none() && count.sharing.map(|(key, _)| key) == sharing {
+            return;
+        }
+        let mut inner = self.crowd.inner.lock();
         if let Some(number) = count.stranger.take() {
-            self.crowd.inner.lock().strangers.remove(&number);
+            inner.strangers.remove(&number);
+        }
+        inner.leave_key(count.sharing.take());
+        if let Some(key) = sharing {
+            let number = inner.number();
+            let (evicted, cut) = (self.evicted.clone(), self.cut.clone());
+            let connection = SharingConnection { evicted, cut };
+            inner.sharing.entry(key).or_default().insert(number, connection);
+            count.sharing = Some((key, number));
         }
     }
 
@@ -219,6 +280,11 @@ impl ConnectionSlot {
 
     pub(super) fn mood(&self) -> watch::Receiver<ConnectionActivity> {
         self.mood.subscribe()
+    }
+
+    /// Waits until its requests are no longer answered to the end.
+    pub(super) async fn cut(&self) {
+        self.cut.cancelled().await;
     }
 
     /// Waits until the connection is evicted.
@@ -244,6 +310,7 @@ impl Drop for ConnectionSlot {
         if let Some(number) = count.stranger {
             inner.strangers.remove(&number);
         }
+        inner.leave_key(count.sharing.take());
         self.crowd.left.notify_one();
     }
 }
@@ -263,8 +330,8 @@ mod tests {
         assert!(!first.evicted.is_cancelled());
         drop(second);
         let requests = (first.begin(), third.begin());
-        first.showed_key();
-        third.showed_key();
+        first.showed_key(None);
+        third.showed_key(None);
         assert_eq!(crowd.len(), 2);
         assert!(crowd.enter().await.is_none());
         drop(requests);
@@ -277,7 +344,7 @@ mod tests {
         let crowd = Connections::new(2);
         let (first, second) = (crowd.enter().await.unwrap(), crowd.enter().await.unwrap());
         let (_page, _answer) = (first.begin(), second.begin());
-        second.showed_key();
+        second.showed_key(None);
         let third = crowd.enter().await.unwrap();
         assert!(first.evicted.is_cancelled() && !second.evicted.is_cancelled());
         let _page = third.begin();
@@ -291,7 +358,7 @@ mod tests {
         let known: Vec<_> = futures_util::future::join_all((0..14).map(|_| crowd.enter())).await;
         for member in known.iter().flatten() {
             let _request = member.begin();
-            member.showed_key();
+            member.showed_key(None);
         }
         let newcomers = [crowd.enter().await.unwrap(), crowd.enter().await.unwrap()];
         let _third = crowd.enter().await.unwrap();
@@ -303,11 +370,39 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn one_key_cannot_take_all_connections() {
+        let crowd = Connections::new(8);
+        let (honest, greedy) = (Some([1; 32]), Some([2; 32]));
+        let mut members = Vec::new();
+        let mut requests = Vec::new();
+        for key in [honest, greedy, greedy, greedy, greedy, greedy, greedy, greedy] {
+            let member = crowd.enter().await.unwrap();
+            requests.push(member.begin());
+            member.showed_key(key);
+            members.push(member);
+        }
+        let newcomer = crowd.enter().await.expect("others find a slot");
+        let _request = newcomer.begin();
+        newcomer.showed_key(honest);
+        let gone: Vec<_> =
+            members.iter().map(|member| u8::from(member.evicted.is_cancelled())).collect();
+        assert_eq!(gone, [0, 0, 0, 0, 0, 0, 0, 1], "the newest of the key that has most");
+        // What no other key needs is not taken from the only one.
+        let crowd = Connections::new(2);
+        let members = [crowd.enter().await.unwrap(), crowd.enter().await.unwrap()];
+        let _requests = members.each_ref().map(|member| {
+            member.showed_key(None);
+            member.begin()
+        });
+        assert!(crowd.enter().await.is_none());
+    }
+
+    #[tokio::test]
     async fn connections_without_a_key_are_evicted_first() {
         let crowd = Connections::new(2);
         let ask = |member: &Arc<ConnectionSlot>| {
             let _request = member.begin();
-            member.showed_key();
+            member.showed_key(None);
         };
         let known = crowd.enter().await.unwrap();
         ask(&known);
@@ -343,7 +438,7 @@ mod tests {
         drop(member);
         assert_eq!(crowd.len(), 0);
         let inner = crowd.inner.lock();
-        assert!(inner.idle.is_empty() && inner.strangers.is_empty());
+        assert!(inner.idle.is_empty() && inner.strangers.is_empty() && inner.sharing.is_empty());
     }
 
     /// New connections wait for closing ones, up to a limit.

@@ -1,6 +1,6 @@
 //! Why a server does not start, and what helps.
 
-use std::{borrow::Cow, io};
+use std::{borrow::Cow, io, net::SocketAddr};
 
 use crate::{
     config::{SimulatorError, UnprotectedListen},
@@ -25,6 +25,14 @@ pub enum StartError {
     /// An address, a path or a socket that a service manager passed cannot be used.
     #[error("{what}")]
     Socket { what: String, hint: Cow<'static, str>, source: Option<io::Error> },
+    /// Another program has the address.
+    #[error("cannot listen on {address}")]
+    Taken {
+        address: SocketAddr,
+        /// The version, if it calls itself ibeam. Any program can do that.
+        claims: Option<String>,
+        source: io::Error,
+    },
     #[error(transparent)]
     Simulator(#[from] SimulatorError),
     /// The store cannot be opened, not even in memory.
@@ -61,6 +69,16 @@ impl StartError {
                     .into(),
             ),
             Self::Socket { hint, .. } => Some(hint.clone()),
+            Self::Taken { claims, .. } => Some(match claims {
+                Some(version) => format!(
+                    "a program that calls itself ibeam {version} has that port; `ibeam status` \
+                     lists your gateways. Choose another port (`--port`), or 0 for a free one"
+                )
+                .into(),
+                None => "another program has that port; choose another one (`--port`), or 0 for \
+                         a free one"
+                    .into(),
+            }),
             #[cfg(feature = "sim")]
             Self::Simulator(SimulatorError::Scenario(_)) => {
                 Some("without `--scenario`, the built-in assistant answers".into())

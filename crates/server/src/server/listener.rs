@@ -135,12 +135,6 @@ impl Listeners {
     }
 }
 
-impl From<TcpListener> for Listeners {
-    fn from(listener: TcpListener) -> Self {
-        Self { listeners: vec![Listener::Tcp(listener)], next: 0 }
-    }
-}
-
 impl IncomingConnection {
     pub(super) fn open(self) -> Box<dyn ClientIo> {
         match self {
@@ -185,22 +179,17 @@ pub(super) async fn tcp(address: SocketAddr) -> Result<TcpListener, StartError> 
         Err(error) => error,
     };
     let hint = match error.kind() {
-        io::ErrorKind::AddrInUse => match probe::version(reachable(address), WHO).await {
-            Some(version) => format!(
-                "ibeam {version} is running there already, and clients can use it as it is; \
-                 `ibeam stop` ends one in the background; for a second one choose another port (`--port`), or 0 for a free one"
-            ),
-            None => "another program has that port; choose another one (`--port`), or 0 for \
-                     a free one"
-                .to_owned(),
-        },
+        io::ErrorKind::AddrInUse => {
+            let claims = probe::version(reachable(address), WHO).await;
+            return Err(StartError::Taken { address, claims, source: error });
+        }
         io::ErrorKind::PermissionDenied => {
-            "ports below 1024 need privileges; choose a higher one with `--port`".to_owned()
+            "ports below 1024 need privileges; choose a higher one with `--port`"
         }
         io::ErrorKind::AddrNotAvailable => {
-            "this machine has no such address; choose one of its own with `--host`".to_owned()
+            "this machine has no such address; choose one of its own with `--host`"
         }
-        _ => "check the address with `ibeam config show`".to_owned(),
+        _ => "check the address with `ibeam config show`",
     };
     Err(StartError::new(format!("cannot listen on {address}"), hint).because(error))
 }

@@ -1,12 +1,14 @@
 //! Which conversations are in use, and which ids the backend does not take any more.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{HashMap, HashSet, VecDeque, hash_map::Entry},
+    pin::Pin,
     sync::Arc,
 };
 
+use ibeam_core::model::ids::SessionId;
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, futures::Notified};
 
 use crate::store::Scope;
 
@@ -27,6 +29,8 @@ struct ClaimTable {
     claimed: HashSet<ScopedId>,
     /// Claimed by turns that only close their stream to the backend.
     leaving: HashSet<ScopedId>,
+    /// Names that clients chose, and the turn that has each.
+    names: HashMap<ScopedId, SessionId>,
     /// Ids the backend got stuck on, and what they were replaced by.
     renewed: HashMap<String, String>,
     order: VecDeque<String>,
@@ -39,6 +43,16 @@ pub(crate) struct ConversationClaim {
     claimed: ScopedId,
     /// Further ids of the same conversation.
     renewed: Vec<ScopedId>,
+    /// Given back with the conversation.
+    name: Option<NameClaim>,
+}
+
+/// The right to continue what is kept under a name. One turn has it, also while what it began is
+/// not stored yet.
+#[derive(Debug)]
+pub(crate) struct NameClaim {
+    conversations: Arc<Conversations>,
+    name: ScopedId,
 }
 
 impl Conversations {
@@ -50,7 +64,36 @@ impl Conversations {
             conversations: Arc::clone(self),
             claimed,
             renewed: Vec::new(),
+            name: None,
         })
+    }
+
+    /// The right to a name, for the turn of that session.
+    ///
+    /// # Errors
+    /// The session of the turn that has it.
+    pub(crate) fn claim_name(
+        self: &Arc<Self>,
+        scope: Scope,
+        name: &str,
+        session: SessionId,
+    ) -> Result<NameClaim, SessionId> {
+        let name = (scope, name.to_owned());
+        match self.inner.lock().names.entry(name.clone()) {
+            Entry::Occupied(taken) => Err(*taken.get()),
+            Entry::Vacant(free) => {
+                free.insert(session);
+                Ok(NameClaim { conversations: Arc::clone(self), name })
+            }
+        }
+    }
+
+    /// Ready when a conversation or a name has been given back after this call.
+    pub(crate) fn freed(&self) -> Pin<Box<Notified<'_>>> {
+        let mut freed = Box::pin(self.freed.notified());
+        // From here on no notice is missed.
+        freed.as_mut().enable();
+        freed
     }
 
     /// The same, but waits for a turn that is about to release it.
@@ -61,10 +104,7 @@ impl Conversations {
     ) -> Option<ConversationClaim> {
         let key = (scope, id.to_owned());
         loop {
-            let freed = self.freed.notified();
-            tokio::pin!(freed);
-            // No notification is missed from here on.
-            freed.as_mut().enable();
+            let freed = self.freed();
             if let Some(claim) = self.claim(scope, id) {
                 return Some(claim);
             }
@@ -107,6 +147,12 @@ impl ConversationClaim {
         &self.claimed.1
     }
 
+    /// The turn that has it has this name as well.
+    pub(crate) fn named(mut self, name: Option<NameClaim>) -> Self {
+        self.name = name;
+        self
+    }
+
     /// Its turn is over and only has to close its stream to the backend.
     pub(crate) fn leave(&self) {
         self.conversations.inner.lock().leaving.extend(self.ids().cloned());
@@ -139,9 +185,30 @@ impl Drop for ConversationClaim {
     }
 }
 
+impl Drop for NameClaim {
+    fn drop(&mut self) {
+        self.conversations.inner.lock().names.remove(&self.name);
+        self.conversations.freed.notify_waiters();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_name_has_one_turn_at_a_time() {
+        let all = Arc::new(Conversations::default());
+        let [one, two] = [1, 2].map(|n| SessionId::from_random([n; 16]));
+        let claim = all.claim([1; 32], "a").unwrap();
+        let claim = claim.named(Some(all.claim_name([1; 32], "notes", one).unwrap()));
+        assert_eq!(all.claim_name([1; 32], "notes", two).unwrap_err(), one);
+        assert!(all.claim_name([2; 32], "notes", two).is_ok(), "another's");
+        let freed = all.freed();
+        drop(claim);
+        freed.await;
+        assert!(all.claim_name([1; 32], "notes", two).is_ok());
+    }
 
     #[test]
     fn conversation_has_one_turn_at_a_time() {

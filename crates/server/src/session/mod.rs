@@ -82,7 +82,16 @@ impl TurnStream {
 
     /// Says how its request came to it.
     pub(crate) fn matched_as(self, how: SessionMatch, conversation: String) -> Self {
-        Self { matched: Some(MatchedConversation { how, conversation }), ..self }
+        let matched = MatchedConversation { how, conversation, ignored_results: false };
+        Self { matched: Some(matched), ..self }
+    }
+
+    /// Says whether results of its request match no call that awaits them.
+    pub(crate) fn ignoring_results(mut self, ignored: bool) -> Self {
+        if let Some(matched) = &mut self.matched {
+            matched.ignored_results = ignored;
+        }
+        self
     }
 
     /// How its request came to it.

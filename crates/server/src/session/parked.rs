@@ -62,7 +62,15 @@ struct ParkedTurn {
     order: u64,
     bytes: usize,
     conversation: (Scope, Box<str>),
-    awaiting: Vec<u32>,
+    calls: ParkedCalls,
+}
+
+/// The numbers of the calls of a parked turn.
+#[derive(Debug)]
+pub(super) struct ParkedCalls {
+    pub(super) awaiting: Vec<u32>,
+    /// The highest one ever.
+    pub(super) highest: u32,
 }
 
 impl TurnTable {
@@ -90,7 +98,7 @@ impl TurnTable {
         session: SessionId,
         bytes: usize,
         conversation: &str,
-        awaiting: Vec<u32>,
+        calls: ParkedCalls,
     ) {
         self.unpark(session);
         self.next += 1;
@@ -98,7 +106,7 @@ impl TurnTable {
         if let Some(row) = self.turns.get_mut(&session) {
             let conversation = (row.live.identity.scope, conversation.into());
             self.conversations.insert(conversation.clone(), session);
-            row.parked = Some(ParkedTurn { order, bytes, conversation, awaiting });
+            row.parked = Some(ParkedTurn { order, bytes, conversation, calls });
             self.order.insert(order, session);
             self.bytes += bytes;
         }
@@ -118,19 +126,22 @@ impl TurnTable {
     /// Evicts the turns that were parked first, until the limits hold.
     fn make_room(&mut self) {
         while self.order.len() > self.limits.count || self.bytes > self.limits.bytes {
-            if !self.evict_oldest() {
+            if !self.evict_oldest(None) {
                 break;
             }
         }
     }
 
-    /// Evicts the turn that was parked first. False: none can be evicted.
-    pub(super) fn evict_oldest(&mut self) -> bool {
+    /// Evicts the turn that was parked first, of one scope or of all. False: none can be evicted.
+    pub(super) fn evict_oldest(&mut self, scope: Option<Scope>) -> bool {
         let evicted = self.order.values().find(|oldest| {
             let end = Visit::End { why: ParkedEnding::Evicted, done: None };
             // A full mailbox belongs to a turn that is about to resume. Until it does, it
             // counts.
-            self.turns.get(oldest).is_some_and(|row| row.live.mailbox.try_send(end).is_ok())
+            self.turns.get(oldest).is_some_and(|row| {
+                scope.is_none_or(|scope| row.live.identity.scope == scope)
+                    && row.live.mailbox.try_send(end).is_ok()
+            })
         });
         let Some(evicted) = evicted.copied() else { return false };
         self.unpark(evicted);
@@ -153,6 +164,11 @@ impl TurnTable {
         (row.live.identity.scope == scope).then(|| row.live.clone())
     }
 
+    pub(super) fn highest_call(&self, session: SessionId, scope: Scope) -> Option<u32> {
+        let row = self.turns.get(&session).filter(|row| row.live.identity.scope == scope)?;
+        row.parked.as_ref().map(|parked| parked.calls.highest)
+    }
+
     pub(super) fn waiting_for(
         &self,
         scope: Scope,
@@ -162,7 +178,7 @@ impl TurnTable {
         for (session, call) in calls {
             if let Some(row) = self.turns.get(&session)
                 && row.live.identity.scope == scope
-                && row.parked.as_ref().is_some_and(|parked| parked.awaiting.contains(&call))
+                && row.parked.as_ref().is_some_and(|parked| parked.calls.awaiting.contains(&call))
             {
                 found.insert(session, row.live.clone());
             }

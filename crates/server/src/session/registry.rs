@@ -20,7 +20,7 @@ use serde::Serialize;
 use tokio::{sync::mpsc, time::Instant};
 
 use super::{
-    parked::{LiveTurn, ParkedLimits, TurnIdentity, TurnTable},
+    parked::{LiveTurn, ParkedCalls, ParkedLimits, TurnIdentity, TurnTable},
     visit::Visit,
 };
 use crate::store::Scope;
@@ -175,6 +175,11 @@ impl Registry {
         self.inner.table.lock().find(session, scope)
     }
 
+    /// The highest number of a call that the caller's turn handed out, if it is parked.
+    pub(crate) fn highest_call(&self, session: SessionId, scope: Scope) -> Option<u32> {
+        self.inner.table.lock().highest_call(session, scope)
+    }
+
     /// The caller's parked turns that wait for any of these calls.
     pub(crate) fn waiting_for(
         &self,
@@ -189,10 +194,10 @@ impl Registry {
         self.inner.table.lock().parked_as(scope, conversation)
     }
 
-    /// Evicts the turn that has been parked longest. When its results come, the history is sent
-    /// again. False: none is parked.
-    pub(crate) fn evict_oldest(&self) -> bool {
-        self.inner.table.lock().evict_oldest()
+    /// Evicts the turn that has been parked longest, of one scope or of all. When its results come,
+    /// the history is sent again. False: none is parked.
+    pub(crate) fn evict_oldest(&self, scope: Option<Scope>) -> bool {
+        self.inner.table.lock().evict_oldest(scope)
     }
 
     pub(super) fn enter(
@@ -237,8 +242,8 @@ impl RegistryEntry {
 
     /// The turn waits for the results of these calls, under this id. Others may be evicted for
     /// it.
-    pub(super) fn park(&self, bytes: usize, conversation: &str, awaiting: Vec<u32>) {
-        self.registry.inner.table.lock().park(self.session, bytes, conversation, awaiting);
+    pub(super) fn park(&self, bytes: usize, conversation: &str, calls: ParkedCalls) {
+        self.registry.inner.table.lock().park(self.session, bytes, conversation, calls);
     }
 
     /// Sets the size of the parked turn.

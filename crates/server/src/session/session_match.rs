@@ -27,6 +27,8 @@ pub struct MatchedConversation {
     pub how: SessionMatch,
     /// The id that the backend knew it by when the request was matched.
     pub conversation: String,
+    /// It had tool results that were left out, or passed on as text: none of its calls awaits them.
+    pub ignored_results: bool,
 }
 
 impl SessionMatch {

@@ -21,6 +21,9 @@ pub(crate) enum Visit {
     /// A parked turn is to end. `done` is sent once its stream to the backend is closed and its
     /// conversation is free.
     End { why: ParkedEnding, done: Option<oneshot::Sender<()>> },
+    /// A request waits for the conversation until `waiting` is closed: the turn is to end once it
+    /// has no reader.
+    Yield { waiting: oneshot::Sender<()> },
 }
 
 #[derive(Debug)]

@@ -40,6 +40,10 @@ pub(crate) struct ConversationWriter {
     pub(super) base: Option<Bytes>,
     /// The store has failed in this turn; the turn does not wait for it again.
     broken: bool,
+    /// Its client means the conversation by its name, and may send only what is new.
+    by_name: bool,
+    /// It does so with the present leg: an answer that it interrupts is kept as far as it saw it.
+    keeps_interrupted: bool,
 }
 
 /// The whole conversation so far, as the next request will bring it.
@@ -77,7 +81,13 @@ impl ConversationWriter {
             saved_id: None,
             base: None,
             broken: false,
+            by_name: outline.has_marker(),
+            keeps_interrupted: outline.only_new_by_marker(),
         }
+    }
+
+    pub(crate) fn scope(&self) -> Scope {
+        self.scope
     }
 
     pub(crate) fn session(&self) -> SessionId {
@@ -97,6 +107,12 @@ impl ConversationWriter {
     /// A further leg began.
     pub(super) fn go_on(&mut self, next: SaidSoFar) {
         self.said = next;
+        self.keeps_interrupted = self.by_name;
+    }
+
+    /// Whether an answer that the client interrupts is saved.
+    pub(super) fn keeps_interrupted(&self) -> bool {
+        self.keeps_interrupted
     }
 
     pub(super) fn hear(&mut self, event: &TurnEvent) {
@@ -114,7 +130,9 @@ impl ConversationWriter {
         }
         let (calls, mut checkpoint) = (turn.calls(), turn.checkpoint());
         let blobs = turn.take_new_blobs();
-        if self.broken {
+        // What was saved before is better than nothing to a client that sends only what is new.
+        let worse = self.by_name && turn.is_cut() && checkpoint.is_none();
+        if self.broken || worse {
             return;
         }
         if checkpoint.is_some() || id != self.asked_id {
@@ -134,6 +152,7 @@ impl ConversationWriter {
             opening: self.opening,
             checkpoint,
             calls,
+            highest_call: Some(turn.highest_call()),
         };
         let write = async {
             self.store.save(conversation, blobs, clock::unix_seconds()).await?;

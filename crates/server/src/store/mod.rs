@@ -68,6 +68,8 @@ pub struct StoredConversation {
     pub checkpoint: Option<Bytes>,
     /// Handed out and not answered yet.
     pub calls: Vec<ToolCall>,
+    /// The highest number of a call of the session, if it is known.
+    pub highest_call: Option<u32>,
 }
 
 /// For `/health`.
@@ -78,6 +80,8 @@ pub struct StoreStats {
     /// Nothing outlives the program: no file was configured, or it could not be used.
     pub in_memory: bool,
     pub failed_saves: u64,
+    /// The last save failed.
+    pub failing: bool,
 }
 
 /// Why the store failed. The request continues without it.

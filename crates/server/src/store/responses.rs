@@ -269,15 +269,25 @@ pub(super) fn forget_before(connection: &Connection, time: i64) -> rusqlite::Res
     connection.execute("DELETE FROM responses WHERE used < ?1", [time])
 }
 
-/// Deletes those that were used longest ago, until there is room. Says how many.
+/// The scope that takes up most room.
+const MOST_BYTES: &str =
+    "SELECT scope FROM responses GROUP BY scope ORDER BY sum(size) DESC LIMIT 1";
+const MOST_RESPONSES: &str =
+    "SELECT scope FROM responses GROUP BY scope ORDER BY count(*) DESC LIMIT 1";
+
+/// Deletes those that were used longest ago, of the scope that takes up most room, until there is
+/// room: a client that stores much loses its own. Says how many.
 fn shrink(connection: &Connection, limits: ResponseLimits) -> rusqlite::Result<usize> {
     let (mut count, mut bytes) = weight(connection)?;
     let mut deleted = 0;
     while deleted < DELETED_AT_ONCE && (count > limits.count || bytes > limits.bytes) {
+        let most = if bytes > limits.bytes { MOST_BYTES } else { MOST_RESPONSES };
+        let scope: Scope = connection.query_row(most, [], |row| row.get(0))?;
         let size: i64 = connection.query_row(
-            "DELETE FROM responses
-             WHERE key = (SELECT key FROM responses ORDER BY used, key LIMIT 1) RETURNING size",
-            [],
+            "DELETE FROM responses WHERE key =
+             (SELECT key FROM responses WHERE scope = ?1 ORDER BY used, key LIMIT 1)
+             RETURNING size",
+            [scope],
             |row| row.get(0),
         )?;
         count = count.saturating_sub(1);

@@ -175,6 +175,7 @@ async fn responses_do_not_evict_conversations() {
         opening: Some(Fingerprint([7; 32])),
         checkpoint: None,
         calls: Vec::new(),
+        highest_call: None,
     };
     let now = crate::clock::unix_seconds();
     store.save(talk("first"), Vec::new(), now).await.unwrap();
@@ -188,4 +189,19 @@ async fn responses_do_not_evict_conversations() {
         assert_eq!(store.by_name(ME, id, None).await.unwrap().len(), 1, "{id}");
     }
     assert_eq!(ids(&store, now, &["0", "8"]).await, ["0", "8"]);
+}
+
+/// The one that stores most makes room.
+#[tokio::test]
+async fn responses_of_one_key_do_not_delete_those_of_another() {
+    let sized = |id: &str| StoredResponse { body: "x".repeat(600), ..response(id, None) };
+    for store in [store(100, 3000), store(4, 1 << 20)] {
+        store.save_response(YOU, response("small", None), NOW).await.unwrap();
+        for at in 0..10 {
+            store.save_response(ME, sized(&at.to_string()), NOW + 1 + at).await.unwrap();
+        }
+        assert!(store.response(YOU, "small", NOW + 10).await.unwrap().is_some());
+        assert!(store.response(ME, "0", NOW + 10).await.unwrap().is_none());
+        assert!(store.response(ME, "9", NOW + 10).await.unwrap().is_some());
+    }
 }

@@ -93,6 +93,8 @@ async fn clock_jump_before_an_upgrade_deletes_nothing() {
         .sql(
             "DROP TABLE clocks;
              DROP INDEX by_opening;
+             DROP INDEX responses_by_scope;
+             ALTER TABLE conversations DROP COLUMN highest_call;
              ALTER TABLE conversations DROP COLUMN opening;
              ALTER TABLE conversations ADD COLUMN opening BLOB NOT NULL DEFAULT x'00';
              ALTER TABLE conversations ADD COLUMN full_history INTEGER NOT NULL DEFAULT 1;

@@ -8,7 +8,16 @@ const APPLICATION: i64 = 0x6962_7374;
 
 /// Each step once, in order; the header's `user_version` counts those done. A step that
 /// was released never changes.
-const STEPS: &[&str] = &[CONVERSATIONS, RESPONSES, CLOCKS, NO_HABITS, PAUSES, OPENINGS];
+const STEPS: &[&str] = &[
+    CONVERSATIONS,
+    RESPONSES,
+    CLOCKS,
+    NO_HABITS,
+    PAUSES,
+    OPENINGS,
+    RESPONSES_BY_SCOPE,
+    HIGHEST_CALL,
+];
 
 const CONVERSATIONS: &str = "
     CREATE TABLE conversations (
@@ -61,6 +70,15 @@ const RESPONSES: &str = "
         UNIQUE (scope, id)
     ) STRICT;
     CREATE INDEX responses_by_use ON responses (used, key, size);
+";
+
+const RESPONSES_BY_SCOPE: &str = "
+    CREATE INDEX responses_by_scope ON responses (scope, used, key, size);
+";
+
+const HIGHEST_CALL: &str = "
+    -- Of the session; NULL if it is not known.
+    ALTER TABLE conversations ADD COLUMN highest_call INTEGER;
 ";
 
 const CLOCKS: &str = "

@@ -26,6 +26,8 @@ async fn file_of_an_earlier_version_is_migrated() {
     store
         .sql(
             "DROP INDEX by_opening;
+             DROP INDEX responses_by_scope;
+             ALTER TABLE conversations DROP COLUMN highest_call;
              ALTER TABLE conversations DROP COLUMN opening;
              ALTER TABLE conversations ADD COLUMN opening BLOB NOT NULL DEFAULT x'00';
              ALTER TABLE conversations ADD COLUMN full_history INTEGER NOT NULL DEFAULT 1;
@@ -38,7 +40,7 @@ async fn file_of_an_earlier_version_is_migrated() {
 
     let store = open(&path);
     store.save(talk("two"), Vec::new(), unix_seconds()).await.unwrap();
-    let one = StoredConversation { opening: None, ..talk("one") };
+    let one = StoredConversation { opening: None, highest_call: None, ..talk("one") };
     assert_eq!(store.all().await, [talk("two"), one]);
     assert!(!store.stats().in_memory);
 }

@@ -58,6 +58,7 @@ fn talk(id: &str) -> StoredConversation {
             name: "bash".to_owned(),
             arguments: r#"{"command":"echo \"ü\""}"#.to_owned(),
         }],
+        highest_call: Some(3),
     }
 }
 
@@ -67,6 +68,7 @@ fn bare(id: &str) -> StoredConversation {
         name: None,
         checkpoint: None,
         calls: Vec::new(),
+        highest_call: None,
         ..talk(id)
     }
 }
@@ -338,6 +340,7 @@ async fn full_disk_fails_only_saves() {
         let full = store.save(more.clone(), blobs.clone(), unix_seconds()).await.unwrap_err();
         assert!(full.to_string().contains("full"), "{full}");
         assert_eq!(store.stats().failed_saves, failed);
+        assert!(store.stats().failing);
     }
     assert_eq!(store.all().await, [talk("one")], "all or nothing");
     assert_eq!(store.blobs(ME, "one").await.unwrap(), [blob("a", 3)]);

@@ -30,18 +30,20 @@ pub(super) fn save(
         opening,
         checkpoint,
         calls,
+        highest_call,
     } = conversation;
     let known = key(connection, *scope, id)?.is_some();
     let key: i64 = connection.query_row(
         "INSERT INTO conversations (scope, id, session, name, setup, fingerprint, opening,
-                                    checkpoint, calls, updated, seq)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
+                                    checkpoint, calls, highest_call, updated, seq)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
                  (SELECT coalesce(max(seq), 0) + 1 FROM conversations))
          ON CONFLICT (scope, id) DO UPDATE SET
              session = excluded.session, name = excluded.name, setup = excluded.setup,
              fingerprint = excluded.fingerprint, opening = excluded.opening,
              checkpoint = excluded.checkpoint,
-             calls = excluded.calls, updated = excluded.updated, seq = excluded.seq
+             calls = excluded.calls, highest_call = excluded.highest_call,
+             updated = excluded.updated, seq = excluded.seq
          RETURNING key",
         params![
             scope,
@@ -53,6 +55,7 @@ pub(super) fn save(
             opening.map(|opening| opening.0),
             checkpoint.as_deref(),
             calls_to_text(calls)?,
+            highest_call,
             now,
         ],
         |row| row.get(0),
@@ -189,6 +192,7 @@ fn conversation(row: &Row<'_>) -> rusqlite::Result<StoredConversation> {
         opening: row.get::<_, Option<[u8; 32]>>("opening")?.map(Fingerprint),
         checkpoint: row.get::<_, Option<Vec<u8>>>("checkpoint")?.map(bytes),
         calls: calls_from_text(&row.get::<_, String>("calls")?)?,
+        highest_call: row.get("highest_call")?,
     })
 }
 

@@ -45,7 +45,6 @@ pub(super) struct StoreDatabase {
     /// When the clocks were last read.
     looked: Instant,
     /// The last save failed, and that was logged.
-    failing: bool,
     gauges: Arc<StoreGauges>,
 }
 
@@ -65,8 +64,7 @@ impl StoreDatabase {
         };
         let gauges = Arc::default();
         let looked = Instant::now();
-        let mut vault =
-            Self { connection, path, id, limits, tidied: 0, looked, failing: false, gauges };
+        let mut vault = Self { connection, path, id, limits, tidied: 0, looked, gauges };
         // As long as it takes: no request is waiting yet.
         if let Err(error) = vault.tidy(now, usize::MAX).and_then(|()| vault.recount()) {
             vault.go_on_after(&error);
@@ -126,18 +124,15 @@ impl StoreDatabase {
         now: u64,
     ) -> Result<(), StoreError> {
         let outcome = self.try_save(conversation, blobs, now);
+        let failed_before = self.gauges.failing.swap(outcome.is_err(), Ordering::Relaxed);
         match &outcome {
-            Ok(()) if self.failing => {
-                info!("conversations are saved again");
-                self.failing = false;
-            }
+            Ok(()) if failed_before => info!("conversations are saved again"),
             Ok(()) => {}
             Err(error) => {
                 self.gauges.failed_saves.fetch_add(1, Ordering::Relaxed);
-                if !self.failing {
+                if !failed_before {
                     warn!(%error, "cannot save a conversation; requests are answered without the \
                                    store");
-                    self.failing = true;
                 }
             }
         }
@@ -275,6 +270,7 @@ pub(super) struct StoreGauges {
     bytes: AtomicU64,
     in_memory: AtomicBool,
     failed_saves: AtomicU64,
+    failing: AtomicBool,
 }
 
 impl StoreGauges {
@@ -284,6 +280,7 @@ impl StoreGauges {
             bytes: self.bytes.load(Ordering::Relaxed),
             in_memory: self.in_memory.load(Ordering::Relaxed),
             failed_saves: self.failed_saves.load(Ordering::Relaxed),
+            failing: self.failing.load(Ordering::Relaxed),
         }
     }
 }

@@ -16,5 +16,5 @@ mod tokens;
 pub use event::ChildEvent;
 pub use link::{Exit, FromChild, HostAddress, HostedCall, HostedResult, Ready, ToChild};
 pub use peer::{ChildPeer, ChildPlan};
-pub use start::{ChildRequest, ChildStart, Prompt, Speaker};
+pub use start::{ChildOwner, ChildRequest, ChildStart, Prompt, Speaker};
 pub(crate) use tokens::ReportedTokens;

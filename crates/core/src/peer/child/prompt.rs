@@ -6,7 +6,7 @@ use std::{borrow::Cow, fmt::Write as _};
 use super::{Prompt, cap::cap};
 use crate::{
     model::{Image, Item, Message, Part, Role, ToolCall, ToolResult, TurnRequest},
-    peer::conversation::{GO_ON, instructions, offered},
+    peer::conversation::{GO_ON, instructions, offered, said},
 };
 
 /// Our own tags. Texts of the conversation cannot open or close one.
@@ -27,6 +27,8 @@ pub(super) struct PromptScope {
     pub(super) resume: Option<String>,
     /// How many items of the request it knows then.
     pub(super) covers: usize,
+    /// What was said since then, in the blocks of a prompt.
+    pub(super) before: String,
     /// Calls that it may not know, before the new items.
     pub(super) calls: Vec<ToolCall>,
     /// It was given another system prompt or other tools then.
@@ -46,10 +48,9 @@ pub(super) struct PromptLimits {
 }
 
 pub(super) fn write(request: &TurnRequest, scope: &PromptScope, rules: PromptLimits) -> Prompt {
-    let mut writer = PromptWriter { rules, images: Vec::new(), blocks: Vec::new() };
+    let mut writer = PromptWriter::new(rules, scope);
     let resumes = scope.resume.is_some();
-    let covers = if resumes { scope.covers } else { 0 };
-    let mut items = request.items.get(covers..).unwrap_or_default();
+    let mut items = scope.items(request);
     let (system, mut question) = instructions(request);
     let mut last = None;
     if scope.text.is_some() {
@@ -60,16 +61,7 @@ pub(super) fn write(request: &TurnRequest, scope: &PromptScope, rules: PromptLim
         last = Some(message);
         items = before;
     }
-    let told = |call: &ToolCall| {
-        items.iter().any(|item| matches!(item, Item::ToolCall(told) if told.id == call.id))
-    };
-    for call in scope.calls.iter().filter(|call| !told(call)) {
-        writer.call(call);
-    }
-    let said = scope.said.iter().filter(|_| !resumes);
-    for item in items.iter().chain(said) {
-        writer.item(item);
-    }
+    writer.items(items, scope);
     let ends_with_results = matches!(items.last(), Some(Item::ToolResult(_)));
 
     let mut sections = Vec::new();
@@ -94,6 +86,33 @@ pub(super) fn write(request: &TurnRequest, scope: &PromptScope, rules: PromptLim
     Prompt { text: sections.join("\n\n"), images: writer.images }
 }
 
+/// The blocks for what a run was told and what was seen of its answer.
+pub(super) fn told(
+    request: &TurnRequest,
+    scope: &PromptScope,
+    seen: &str,
+    rules: PromptLimits,
+) -> String {
+    // An image would have to be kept, too.
+    let mut writer = PromptWriter::new(PromptLimits { images: false, ..rules }, scope);
+    writer.items(scope.items(request), scope);
+    if let Some(text) = &scope.text {
+        writer.blocks.push(block("user", "", &escaped(text)));
+    }
+    if let Some(item) = said(seen, 0) {
+        writer.item(&item);
+    }
+    writer.blocks.join("\n")
+}
+
+impl PromptScope {
+    /// The items that are told.
+    fn items<'a>(&self, request: &'a TurnRequest) -> &'a [Item] {
+        let covers = if self.resume.is_some() { self.covers } else { 0 };
+        request.items.get(covers..).unwrap_or_default()
+    }
+}
+
 struct PromptWriter {
     rules: PromptLimits,
     images: Vec<Image>,
@@ -101,6 +120,25 @@ struct PromptWriter {
 }
 
 impl PromptWriter {
+    fn new(rules: PromptLimits, scope: &PromptScope) -> Self {
+        let before = Some(scope.before.clone()).filter(|before| !before.is_empty());
+        Self { rules, images: Vec::new(), blocks: before.into_iter().collect() }
+    }
+
+    /// What the run does not know yet, up to these items.
+    fn items(&mut self, items: &[Item], scope: &PromptScope) {
+        let told = |call: &ToolCall| {
+            items.iter().any(|item| matches!(item, Item::ToolCall(told) if told.id == call.id))
+        };
+        for call in scope.calls.iter().filter(|call| !told(call)) {
+            self.call(call);
+        }
+        let said = scope.said.iter().filter(|_| scope.resume.is_none());
+        for item in items.iter().chain(said) {
+            self.item(item);
+        }
+    }
+
     fn item(&mut self, item: &Item) {
         match item {
             Item::Message(message) => {

@@ -21,6 +21,15 @@ pub struct ChildStart {
     pub mode: AgentMode,
     /// To be hosted for it.
     pub tools: Arc<[Tool]>,
+    pub owner: ChildOwner,
+}
+
+/// Whom a child counts for: the number of processes is limited, and owners share it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChildOwner {
+    pub scope: [u8; 32],
+    /// Up to this many it need not leave room for others, see [`Quota`](crate::limits::Quota).
+    pub assured: usize,
 }
 
 /// What the child is asked once it runs.

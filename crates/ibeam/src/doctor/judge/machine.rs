@@ -105,17 +105,17 @@ pub(super) fn ports(found: &Findings, lines: &mut Vec<CheckLine>) {
         let address = port.address;
         lines.push(match &port.state {
             PortState::Free => CheckLine::ok(check, format!("{address} is free")),
-            PortState::Ours(version) if !mine(address) => {
+            PortState::CallsItselfIbeam(version) if !mine(address) => {
                 let what = format!(
-                    "ibeam {version} is running at {address}, but it is not one of your gateways; \
-                     your clients would use it"
+                    "a program that calls itself ibeam {version}, not one of your gateways, is \
+                     running at {address}; your clients would use it"
                 );
                 CheckLine::warn(check, Code::PortForeign, what).fix("ibeam status")
             }
-            PortState::Ours(version) if version == OURS => {
+            PortState::CallsItselfIbeam(version) if version == OURS => {
                 CheckLine::ok(check, format!("ibeam {version} is running at {address}"))
             }
-            PortState::Ours(version) => other_version(&address.to_string(), version),
+            PortState::CallsItselfIbeam(version) => other_version(&address.to_string(), version),
             PortState::Taken(who) => {
                 let who = who.as_deref().unwrap_or("another program");
                 let what = format!("{address} is taken by {who}");

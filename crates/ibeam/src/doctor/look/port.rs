@@ -15,7 +15,7 @@ use crate::{
 };
 use ibeam_server::{
     config::{Config, Listen},
-    net::probe,
+    net::probe::{self, GatewayHealth},
     server::reachable,
 };
 use serde_json::Value;
@@ -45,7 +45,7 @@ async fn state(address: SocketAddr) -> PortState {
         Ok(_free) => PortState::Free,
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             match probe::version(reachable(address), PATIENCE).await {
-                Some(version) => PortState::Ours(version),
+                Some(version) => PortState::CallsItselfIbeam(version),
                 None => PortState::Taken(owner(address)),
             }
         }
@@ -68,14 +68,13 @@ pub(in crate::doctor) async fn health(url: &str) -> Option<Value> {
     probe::get(url, "/health", PATIENCE).await.ok()
 }
 
-/// The gateways of this user that answer.
+/// The gateways of this user that answer, and prove that they are these.
 pub(in crate::doctor) async fn running() -> Vec<RunningGateway> {
     let mut found = Vec::new();
     for living in instance::all().into_iter().take(MOST) {
-        let url = living.url;
-        if let Ok(health) = probe::health(&url, PATIENCE).await {
-            let (version, drift, history) = (health.version, health.drift, health.history);
-            found.push(RunningGateway { url, version, drift, history });
+        if let Ok(health) = living.health().await {
+            let GatewayHealth { version, drift, history, .. } = health;
+            found.push(RunningGateway { url: living.url, version, drift, history });
         }
     }
     found

@@ -2,7 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{Backend, Gateway, gateway::user, on_each_backend};
+use super::{
+    Backend, Gateway,
+    gateway::{Reply, user},
+    on_each_backend,
+};
 use crate::client::{ask, tool};
 
 /// Reads a file when it is asked to, and otherwise says what it knows.
@@ -87,7 +91,55 @@ fn repeating_the_first_message_continues(backend: Backend) {
     assert_eq!(said.text.matches("My word is heliotrope.").count(), 2, "{said:?}");
 }
 
+/// Answers slowly, unless it is asked for a word.
+const SLOW: &str = r#"
+    [[rule]]
+    when.contains = "my word?"
+    steps = [{ text = "{history} / {prompt}" }]
+    [[rule]]
+    steps = [{ text = "one two\n" }, { wait_ms = 3000 }, { text = "three" }]
+"#;
+
+/// How a request was matched, and what it was answered.
+fn matched(gateway: &Gateway, text: &str) -> (String, String) {
+    let reply = Reply::read(&gateway.chat(&body(&[marker(), user(text)], false)).rest());
+    assert_eq!(reply.status, 200, "{}\n{}", reply.body, gateway.log());
+    let head = reply.head.lines().find_map(|line| line.strip_prefix("x-ibeam-session: "));
+    let events = reply.events();
+    let texts = events.iter().filter_map(|event| event["choices"][0]["delta"]["content"].as_str());
+    (head.unwrap().to_owned(), texts.collect())
+}
+
+fn next_message_after_a_cancelled_answer_continues(backend: Backend) {
+    let gateway = Gateway::start(backend, SLOW);
+    // The first answer of the session is cut as well as a later one.
+    for said in ["My word is heliotrope.", "Count once more."] {
+        let mut answer = gateway.chat(&body(&[marker(), user(said)], false));
+        answer.until("one two");
+        drop(answer);
+        let (how, text) = matched(&gateway, "What is my word?");
+        assert_eq!(how, "continued", "{}", gateway.log());
+        assert!(text.contains(said) && text.contains("one two"), "{text}");
+        assert!(text.contains("My word is heliotrope."), "{text}");
+        assert!(!text.contains("three"), "it did not see that: {text}");
+    }
+    gateway.assert_idle();
+}
+
+fn messages_of_a_session_that_come_at_once_continue_each_other(backend: Backend) {
+    let gateway = Gateway::start(backend, SLOW);
+    let mut first = gateway.chat(&body(&[marker(), user("My word is heliotrope.")], false));
+    first.until("one two");
+    let (how, text) = matched(&gateway, "What is my word?");
+    assert_eq!(how, "continued", "{}", gateway.log());
+    assert!(text.contains("heliotrope") && text.contains("three"), "{text}");
+    assert!(first.rest().contains("three"), "its answer was not cut");
+    gateway.assert_idle();
+}
+
 on_each_backend!(
+    next_message_after_a_cancelled_answer_continues,
+    messages_of_a_session_that_come_at_once_continue_each_other,
     the_three_requests_of_a_named_session,
     a_header_continues_after_a_tool_turn,
     a_named_session_has_the_prompt_of_its_newest_request,

@@ -129,10 +129,13 @@ fn configured_secrets_are_masked_by_their_value() {
         "word/of/another/service",
         "proxy-word",
         "refresh-me-please",
+        "argument after its flag",
+        "argument-with-its-flag",
     ];
-    let [api_key, header, variable, expanded, other, proxy, refresh] = secrets;
+    let [api_key, header, variable, expanded, other, proxy, refresh, apart, joined] = secrets;
     let settings = format!(
         "api_key = \"{api_key}\"\n[mcp.servers.a]\ncommand = \"true\"\n\
+         args = [\"--token\", \"{apart}\", \"--api-key={joined}\"]\n\
          env = {{ A = \"{variable}\", B = \"${{SOME_VALUE}}\" }}\n\
          [mcp.servers.b]\nurl = \"https://b.example/mcp\"\n\
          headers = {{ Authorization = \"Token {header}\" }}\n"

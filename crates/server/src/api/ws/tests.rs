@@ -29,7 +29,7 @@ const SECOND: Duration = Duration::from_secs(1);
 struct Idle;
 
 impl ClientConnection for Idle {
-    fn showed_key(&self) {}
+    fn showed_key(&self, _: &crate::keys::Caller) {}
 
     fn begin(&self) -> Box<dyn Send> {
         Box::new(())

@@ -395,6 +395,7 @@ async fn sign_out_and_sign_in_are_noticed_with_the_next_token() {
 }
 
 /// Saving the same token is not a change, and a file that others can read is not a sign-in.
+#[cfg(unix)]
 #[tokio::test(start_paused = true)]
 async fn rewritten_file_with_the_same_token_changes_nothing() {
     use std::os::unix::fs::PermissionsExt as _;

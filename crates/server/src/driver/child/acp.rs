@@ -22,25 +22,30 @@ use ibeam_core::{
     error::TurnError,
     model::AgentMode,
     peer::acp,
-    peer::child::{ChildStart, FromChild, Ready, Speaker},
+    peer::child::{ChildOwner, ChildStart, FromChild, Ready, Speaker},
 };
 use parking_lot::Mutex;
 use tokio::{
-    sync::{Notify, OwnedSemaphorePermit, oneshot},
+    sync::{Notify, oneshot},
     time::{Instant, sleep},
 };
 use tracing::debug;
 
 use super::{
     ChildDriver, ChildEnd, ChildLink, ChildProtocol, arguments,
-    kit::{Kit, LOOK_AGAIN, digest},
+    kit::{Kit, LOOK_AGAIN, UNUSED, claim, digest},
     link,
     process::{Over, Process},
     spawn::spawn,
     workspace::Workspace,
 };
 use crate::{
-    auth::AccessTokens, config::Config, driver::BoxFuture, mcp::host::ToolRoom, tasks::Tasks,
+    auth::AccessTokens,
+    config::Config,
+    driver::BoxFuture,
+    limits::{Permit, PermitClaim},
+    mcp::host::ToolRoom,
+    tasks::Tasks,
 };
 
 /// The driver, and the sign-in of the CLI.
@@ -75,8 +80,12 @@ struct Shelf {
 #[derive(Debug)]
 struct IdleChild {
     place: PoolPlace,
+    slot: ProcessSlot,
     job: oneshot::Sender<PoolJob>,
 }
+
+/// The permit of a process, which counts for the owner of its turn.
+type ProcessSlot = Arc<Mutex<Permit>>;
 
 /// What a turn needs of a process.
 #[derive(Clone, Debug)]
@@ -138,7 +147,7 @@ impl ChildPool {
             let tools = digest(&start.tools);
             OpenConversation { session, tools, mode: start.mode }
         });
-        let link = match self.find(beside.as_ref(), wanted.as_ref()).await? {
+        let link = match self.find(start.owner, beside.as_ref(), wanted.as_ref()).await? {
             FoundPlace::Idle(idle) => self.assign(idle, start, wanted.as_ref()).await?,
             FoundPlace::Room(place) => self.fresh(place, beside, start).await?,
         };
@@ -152,7 +161,7 @@ impl ChildPool {
         if self.shelf.ready() >= self.kit.settings.warm || self.kit.tasks.is_stopping() {
             return;
         }
-        let Ok(place) = Arc::clone(&self.kit.places).try_acquire_owned() else { return };
+        let Some(place) = self.kit.places.try_acquire(UNUSED) else { return };
         let coming = Coming::new(&self.shelf);
         let pool = self.clone();
         self.kit.tasks.spawn("cursor-agent warm-up", async move {
@@ -168,24 +177,26 @@ impl ChildPool {
     /// A process, or room for a new one.
     async fn find(
         &self,
+        owner: ChildOwner,
         beside: Option<&PathBuf>,
         wanted: Option<&OpenConversation>,
     ) -> Result<FoundPlace, TurnError> {
-        let mut crowded = pin!(self.kit.crowded(Instant::now() + self.kit.queue));
+        let mut crowded = pin!(self.kit.crowded(owner, Instant::now() + self.kit.queue));
+        let claim = claim(owner);
         loop {
             let mut returned = pin!(self.shelf.returned.notified());
             // Subscribed before the search, so that a process that becomes idle meanwhile is
             // noticed.
             returned.as_mut().enable();
-            if let Some(idle) = self.shelf.take(beside, wanted) {
+            if let Some(idle) = self.shelf.take(beside, wanted, claim) {
                 return Ok(FoundPlace::Idle(idle));
             }
-            if let Ok(place) = Arc::clone(&self.kit.places).try_acquire_owned() {
+            if let Some(place) = self.kit.places.try_acquire(claim) {
                 return Ok(FoundPlace::Room(place));
             }
             // A process with another conversation can begin a new one; a process in another folder
             // must make room.
-            let leaves = match self.shelf.oldest(beside) {
+            let leaves = match self.shelf.oldest(beside, claim) {
                 Some(idle) if idle.place.beside.as_ref() == beside => {
                     return Ok(FoundPlace::Idle(idle));
                 }
@@ -193,8 +204,8 @@ impl ChildPool {
             };
             tokio::select! {
                 biased;
-                place = Arc::clone(&self.kit.places).acquire_owned() => {
-                    return place.map(FoundPlace::Room).map_err(|_| self.kit.full());
+                place = self.kit.next_place(owner) => {
+                    return place.map(FoundPlace::Room).ok_or_else(|| self.kit.full(owner));
                 }
                 () = returned => {}
                 () = async {
@@ -203,7 +214,7 @@ impl ChildPool {
                         sleep(LOOK_AGAIN).await;
                     }
                     crowded.as_mut().await;
-                } => return Err(self.kit.full()),
+                } => return Err(self.kit.full(owner)),
             }
         }
     }
@@ -215,7 +226,7 @@ impl ChildPool {
         start: ChildStart,
         wanted: Option<&OpenConversation>,
     ) -> Result<ChildLink, TurnError> {
-        let IdleChild { place, job } = idle;
+        let IdleChild { place, slot: _, job } = idle;
         let same = wanted.is_some() && place.open.as_ref() == wanted;
         let room = match same {
             true => None,
@@ -238,7 +249,7 @@ impl ChildPool {
     /// A new process for a turn.
     async fn fresh(
         &self,
-        place: OwnedSemaphorePermit,
+        place: Permit,
         beside: Option<PathBuf>,
         start: ChildStart,
     ) -> Result<ChildLink, TurnError> {
@@ -254,7 +265,7 @@ impl ChildPool {
 
     async fn process(
         &self,
-        permit: OwnedSemaphorePermit,
+        permit: Permit,
         beside: Option<PathBuf>,
         conversation: Option<&str>,
     ) -> Result<Worker, TurnError> {
@@ -272,14 +283,14 @@ impl ChildPool {
             place: PoolPlace { workspace, beside, open: None },
             room: None,
             greeted: false,
-            permit,
+            slot: Arc::new(Mutex::new(permit)),
         })
     }
 }
 
 enum FoundPlace {
     Idle(IdleChild),
-    Room(OwnedSemaphorePermit),
+    Room(Permit),
 }
 
 /// A process that is about to be idle. Dropped once it is, or when it fails to start.
@@ -306,11 +317,13 @@ impl Shelf {
         free + self.coming.load(Ordering::Relaxed)
     }
 
-    /// The process that has the turn's conversation open, or one with no open conversation.
+    /// The process that has the turn's conversation open, or one with no open conversation. It
+    /// counts for the turn's owner, if that may have one.
     fn take(
         &self,
         beside: Option<&PathBuf>,
         wanted: Option<&OpenConversation>,
+        claim: PermitClaim,
     ) -> Option<IdleChild> {
         let mut idle = self.idle.lock();
         let fits = |idle: &IdleChild| idle.place.beside.as_ref() == beside;
@@ -322,19 +335,21 @@ impl Shelf {
         };
         let at =
             at.or_else(|| idle.iter().position(|idle| fits(idle) && idle.place.open.is_none()));
-        at.map(|at| idle.remove(at))
+        at.and_then(|at| claimed(&mut idle, at, claim))
     }
 
     /// The process that has been idle longest, preferably one that fits.
-    fn oldest(&self, beside: Option<&PathBuf>) -> Option<IdleChild> {
+    fn oldest(&self, beside: Option<&PathBuf>, claim: PermitClaim) -> Option<IdleChild> {
         let mut idle = self.idle.lock();
         let at = idle.iter().position(|idle| idle.place.beside.as_ref() == beside).unwrap_or(0);
-        (at < idle.len()).then(|| idle.remove(at))
+        claimed(&mut idle, at, claim)
     }
 
-    fn put(&self, place: PoolPlace) -> oneshot::Receiver<PoolJob> {
+    fn put(&self, place: PoolPlace, slot: &ProcessSlot) -> oneshot::Receiver<PoolJob> {
         let (job, jobs) = oneshot::channel();
-        self.idle.lock().push(IdleChild { place, job });
+        // Nothing is wanted of the other keys for it: this is always granted.
+        slot.lock().give_to(UNUSED);
+        self.idle.lock().push(IdleChild { place, slot: Arc::clone(slot), job });
         self.returned.notify_waiters();
         jobs
     }
@@ -347,6 +362,12 @@ impl Shelf {
     }
 }
 
+/// Takes one off the shelf for that owner.
+fn claimed(idle: &mut Vec<IdleChild>, at: usize, claim: PermitClaim) -> Option<IdleChild> {
+    let given = idle.get(at)?.slot.lock().give_to(claim);
+    given.then(|| idle.remove(at))
+}
+
 /// Runs one process. If the task is dropped, the fields go in this order.
 struct Worker {
     kit: Arc<Kit>,
@@ -355,7 +376,7 @@ struct Worker {
     place: PoolPlace,
     room: Option<ToolRoom>,
     greeted: bool,
-    permit: OwnedSemaphorePermit,
+    slot: ProcessSlot,
 }
 
 impl Worker {
@@ -369,9 +390,9 @@ impl Worker {
                 break;
             }
         }
-        let Self { kit, mut process, place, room, permit, .. } = self;
+        let Self { kit, mut process, place, room, slot, .. } = self;
         // A waiting turn need not wait until this process is gone.
-        drop((permit, room));
+        drop((slot, room));
         process.end().await;
         drop(process);
         kit.remove(place.workspace).await;
@@ -379,7 +400,7 @@ impl Worker {
 
     /// Waits for a turn. `None`: no turn can come any more.
     async fn idle(&mut self, coming: Option<Coming>) -> Option<PoolJob> {
-        let mut jobs = self.shelf.put(self.place.clone());
+        let mut jobs = self.shelf.put(self.place.clone(), &self.slot);
         drop(coming);
         tokio::select! {
             biased;

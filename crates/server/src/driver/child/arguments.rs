@@ -95,7 +95,7 @@ fn named<'a>(what: &str, name: &'a str) -> Result<&'a str, TurnError> {
 
 #[cfg(test)]
 mod tests {
-    use ibeam_core::model::Tool;
+    use ibeam_core::{model::Tool, peer::child::ChildOwner};
 
     use super::*;
 
@@ -108,6 +108,7 @@ mod tests {
             workspace: None,
             mode: AgentMode::Agent,
             tools: vec![tool; tools].into(),
+            owner: ChildOwner { scope: [0; 32], assured: usize::MAX },
         }
     }
 

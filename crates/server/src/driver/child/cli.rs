@@ -8,7 +8,6 @@ use ibeam_core::{
     peer::child::{ChildStart, Exit, FromChild, Ready, Speaker},
     peer::cli,
 };
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
     ChildDriver, ChildEnd, ChildLink, ChildProtocol, arguments, chats,
@@ -19,7 +18,8 @@ use super::{
     workspace::Workspace,
 };
 use crate::{
-    auth::AccessTokens, config::Config, driver::BoxFuture, mcp::host::ToolRoom, tasks::Tasks,
+    auth::AccessTokens, config::Config, driver::BoxFuture, limits::Permit, mcp::host::ToolRoom,
+    tasks::Tasks,
 };
 
 /// The driver, and the sign-in of the CLI.
@@ -55,7 +55,7 @@ impl ChildProtocol for ProcessEach {
 
 async fn start_process(kit: &Arc<Kit>, start: ChildStart) -> Result<ChildLink, TurnError> {
     let program = kit.program().await?;
-    let place = kit.place().await?;
+    let place = kit.place(start.owner).await?;
     let room = kit.room(&start.tools).await?;
     kit.workspaces.vacated(&start.conversation).await;
     let workspace = Arc::new(kit.workspace(Some(&start.conversation)).await?);
@@ -99,7 +99,7 @@ struct ChildRun {
     workspace: Arc<Workspace>,
     room: Option<ToolRoom>,
     end: ChildEnd,
-    _place: OwnedSemaphorePermit,
+    _place: Permit,
 }
 
 impl ChildRun {

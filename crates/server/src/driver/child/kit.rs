@@ -12,14 +12,12 @@ use std::{
 
 use ibeam_core::{
     error::{ErrorCode, TurnError},
+    limits::{GateRules, Quota, SlotOwner, SlotRequest, Why},
     model::Tool,
-    peer::child::{ChildStart, HostAddress},
+    peer::child::{ChildOwner, ChildStart, HostAddress},
 };
 use sha2::{Digest as _, Sha256};
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::{Instant, sleep_until},
-};
+use tokio::time::{Instant, sleep_until};
 use tracing::{info, warn};
 
 use super::{
@@ -33,6 +31,7 @@ use super::{
 use crate::{
     config::CursorAgent,
     driver::MakeRoom,
+    limits::{Permit, PermitClaim, TurnSlots, owner},
     mcp::host::{ToolHost, ToolRoom},
     tasks::Tasks,
 };
@@ -46,8 +45,8 @@ pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(250);
 pub(super) struct Kit {
     pub(super) settings: CursorAgent,
     pub(super) workspaces: Arc<Workspaces>,
-    /// One permit for each process.
-    pub(super) places: Arc<Semaphore>,
+    /// One slot for each process.
+    pub(super) places: TurnSlots,
     pub(super) queue: Duration,
     pub(super) tasks: Tasks,
     finder: Finder,
@@ -65,7 +64,12 @@ impl Kit {
         let named = program.or_else(|| agent.bin.as_ref().map(Program::at));
         Self {
             workspaces: Arc::new(Workspaces::new(folders.clone())),
-            places: Arc::new(Semaphore::new(agent.children.max(1))),
+            // The turn slots bound how many wait.
+            places: TurnSlots::new(GateRules {
+                total: agent.children.max(1),
+                reserve: 0,
+                waiting: usize::MAX,
+            }),
             queue,
             tasks: tasks.clone(),
             finder: Finder::new(named, folders.clone(), tasks),
@@ -80,7 +84,7 @@ impl Kit {
 
     /// Running processes, with or without a turn.
     pub(super) fn running(&self) -> usize {
-        self.settings.children.max(1).saturating_sub(self.places.available_permits())
+        self.settings.children.max(1).saturating_sub(self.places.free())
     }
 
     pub(super) async fn program(&self) -> Result<&Program, TurnError> {
@@ -95,12 +99,17 @@ impl Kit {
     }
 
     /// A process slot; waits for one if need be.
-    pub(super) async fn place(&self) -> Result<OwnedSemaphorePermit, TurnError> {
+    pub(super) async fn place(&self, owner: ChildOwner) -> Result<Permit, TurnError> {
         tokio::select! {
             biased;
-            place = Arc::clone(&self.places).acquire_owned() => place.map_err(|_| self.full()),
-            () = self.crowded(Instant::now() + self.queue) => Err(self.full()),
+            place = self.next_place(owner) => place.ok_or_else(|| self.full(owner)),
+            () = self.crowded(owner, Instant::now() + self.queue) => Err(self.full(owner)),
         }
+    }
+
+    /// A place for a process, however long that takes. Owners get them in turn.
+    pub(super) async fn next_place(&self, owner: ChildOwner) -> Option<Permit> {
+        self.places.queue(claim(owner), SlotRequest::New).await
     }
 
     pub(super) fn on_crowded(&self, make_room: MakeRoom) {
@@ -110,19 +119,29 @@ impl Kit {
 
     /// Makes room for a waiting turn: evicts turns that wait for their tools, one by one. They lose
     /// only time, and may never be resumed. Returns when the wait must end.
-    pub(super) async fn crowded(&self, until: Instant) {
+    pub(super) async fn crowded(&self, owner: ChildOwner, until: Instant) {
         info!(
             children = self.settings.children,
             "all `cursor-agent` processes are in use; a request waits (cursor_agent.max_processes)"
         );
         while Instant::now() < until {
-            let made = self.make_room.get().is_some_and(MakeRoom::now);
+            // One that has its share only makes room for itself.
+            let any = self.places.why(claim(owner)) == Some(Why::Total);
+            let made = self.make_room.get().is_some_and(|make_room| {
+                make_room.now(Some(owner.scope)) || (any && make_room.now(None))
+            });
             let pause = if made { LEAVING } else { LOOK_AGAIN };
             sleep_until(until.min(Instant::now() + pause)).await;
         }
     }
 
-    pub(super) fn full(&self) -> TurnError {
+    pub(super) fn full(&self, owner: ChildOwner) -> TurnError {
+        if self.places.why(claim(owner)) == Some(Why::Share) {
+            let text = "This key has used its share of the `cursor-agent` processes; the \
+                        remaining ones are reserved for other keys. Try again shortly, or raise \
+                        `cursor_agent.max_processes`.";
+            return TurnError::new(ErrorCode::Overloaded, text);
+        }
         let text = format!(
             "All {} `cursor-agent` processes are in use, parked turns included. Try again shortly, \
              or raise `cursor_agent.max_processes`.",
@@ -198,6 +217,16 @@ impl Kit {
         Terms { workspace: workspace.path().to_path_buf(), beside, own_tools }
     }
 }
+
+/// How a process counts for an owner.
+pub(super) fn claim(of: ChildOwner) -> PermitClaim {
+    let quota = Quota { limit: usize::MAX, assured: of.assured };
+    PermitClaim { owner: owner(&of.scope), quota }
+}
+
+/// How a process counts that has no turn: for none of those who share the places.
+pub(super) const UNUSED: PermitClaim =
+    PermitClaim { owner: SlotOwner(0), quota: Quota::alone(usize::MAX) };
 
 /// Possible reasons why a child did not look at its tools, the fixable ones first.
 const fn unseen(crowded: bool) -> &'static str {

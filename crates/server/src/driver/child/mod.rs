@@ -211,7 +211,7 @@ impl Dial for ChildDriver {
     type Peer = ChildPeer;
 
     fn plan(&self, _: &TurnRequest, turn: TurnSetup) -> ChildPlan {
-        let TurnSetup { model, models, conversation_id, kept, setup: _ } = turn;
+        let TurnSetup { model, models, conversation_id, kept, setup: _, owner } = turn;
         ChildPlan {
             speaker: self.protocol.speaker(),
             model: listing::spelled(&model, models.as_deref()),
@@ -219,6 +219,7 @@ impl Dial for ChildDriver {
             images: self.takes_images(),
             result_bytes: self.result_bytes,
             kept,
+            owner,
         }
     }
 

@@ -57,6 +57,7 @@ impl Dial for Fake {
             images: false,
             result_bytes: 1 << 20,
             kept: None,
+            owner: turn.owner,
         }
     }
 
@@ -162,6 +163,7 @@ impl Bench {
                 conversation_id: "conv".into(),
                 kept: None,
                 setup: [0; 32],
+                owner: child::ChildOwner { scope: [0; 32], assured: usize::MAX },
             },
             session: session(),
             settings: Settings::default(),

@@ -4,7 +4,7 @@ use ibeam_core::{
     controls::Controls,
     error::{ErrorCode, TurnError},
     leg::{LegOutput, SlowCheck},
-    model::{FinishReason, TurnEvent, Usage, ids::SessionId},
+    model::{FinishReason, TurnEvent, Usage, UsageSource, ids::SessionId},
     turn::{TurnState, Uncounted},
 };
 use tokio::time::Instant;
@@ -14,7 +14,10 @@ use super::{Parking, Task, TurnStream};
 use crate::{
     driver::LinkPeer,
     limits::Permit,
-    session::{hub::millis_since, leg_index::LegEntry, leg_timing::LegTiming, readers::LegReaders},
+    session::{
+        hub::millis_since, leg_index::LegEntry, leg_timing::LegTiming, parked::ParkedCalls,
+        readers::LegReaders,
+    },
 };
 
 /// What a parked turn costs besides what the machine holds: its task, its stream, and its part of
@@ -89,8 +92,7 @@ impl<W: LinkPeer> Task<W> {
                     self.carry_out();
                     let bytes = self.leg.turn().memory();
                     let uncounted = self.hub.large_work.in_place(bytes, || self.leg.uncounted());
-                    let counted = self.estimate(uncounted).await;
-                    self.leg.on_estimate(counted);
+                    self.estimate(uncounted);
                 }
                 LegOutput::Learn(sample) => {
                     self.hub.counter.learn((self.model.family, &self.model.id), sample);
@@ -171,6 +173,7 @@ impl<W: LinkPeer> Task<W> {
         }
         self.audience.readers.send(TurnEvent::Finished(reason));
         self.audience.readers.end_leg();
+        self.yield_if_unread();
     }
 
     fn failed(&mut self, error: TurnError) {
@@ -200,9 +203,24 @@ impl<W: LinkPeer> Task<W> {
         self.audience.readers.end_leg();
     }
 
-    /// The tokens of the leg, where the backend reported none.
-    async fn estimate(&mut self, uncounted: Uncounted) -> Usage {
-        self.hub.counter.estimate((self.model.family, &self.model.id), uncounted).await
+    /// Counts the tokens of the leg, where the backend reported none.
+    fn estimate(&mut self, uncounted: Uncounted) {
+        let counter = self.hub.counter.clone();
+        let measure = counter.measure(self.model.family, &self.model.id);
+        self.counting = Some(Box::pin(counter.estimate(measure, uncounted, self.writer.scope())));
+    }
+
+    /// Ends the leg of a client that is gone.
+    pub(super) fn cancel_leg(&mut self) {
+        self.stop_counting();
+        self.leg.cancel(self.writer.keeps_interrupted());
+    }
+
+    /// No client waits for the number of tokens any more.
+    pub(super) fn stop_counting(&mut self) {
+        if self.counting.take().is_some() {
+            self.leg.on_estimate(Usage { source: UsageSource::Estimate, ..Usage::default() });
+        }
     }
 
     fn park(&mut self) {
@@ -215,7 +233,9 @@ impl<W: LinkPeer> Task<W> {
         let bytes = self.leg.turn().memory() + PARKED_COST;
         self.parked = Some(Parking::new(bytes));
         debug!(calls = calls.len(), bytes, "parked until the tool results arrive");
-        self.entry.park(bytes, self.leg.turn().conversation_id(), numbers.collect());
+        let highest = self.leg.turn().highest_call();
+        let calls = ParkedCalls { awaiting: numbers.collect(), highest };
+        self.entry.park(bytes, self.leg.turn().conversation_id(), calls);
     }
 
     /// Measures a parked turn again when it may have grown much.

@@ -13,7 +13,7 @@ use ibeam_core::{
     controls::Controls,
     error::{ErrorCode, TurnError},
     leg::Leg,
-    model::{ToolResult, ids::SessionId},
+    model::{ToolResult, Usage, ids::SessionId},
     models::Family,
     peer::{InMessage as _, LinkError},
     turn::{Command, TurnState},
@@ -44,6 +44,7 @@ use crate::{
     limits::Permit,
 };
 
+type Counting = Pin<Box<dyn Future<Output = Usage> + Send>>;
 type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Reading stops while this much waits to be sent: every message may need an answer, and a peer
@@ -102,6 +103,7 @@ impl RunMachine for Actor {
             writer: Box::new(writer),
             bridged,
             retry_key,
+            counting: None,
             audience: Audience::new(permit),
             upstream: Upstream::new(driver),
             parked: None,
@@ -125,6 +127,8 @@ struct Task<W: LinkPeer> {
     bridged: Option<Box<Bridged>>,
     /// What the retries of the present leg are counted under.
     retry_key: RetryKey,
+    /// There while the tokens of the leg are counted.
+    counting: Option<Counting>,
     audience: Audience,
     upstream: Upstream<W>,
     /// Present while tool results are awaited.
@@ -172,6 +176,7 @@ enum Wake<W: LinkPeer> {
     Visit(Option<Visit>),
     /// A bridged tool has finished.
     Bridged(ToolResult),
+    Counted(Usage),
     Timer,
     Drain,
     Stop,
@@ -182,7 +187,7 @@ impl<W: LinkPeer> Task<W> {
         loop {
             self.carry_out();
             self.pass_on().await;
-            if self.leg.turn().state() == TurnState::Done {
+            if self.leg.turn().state() == TurnState::Done && self.counting.is_none() {
                 if self.audience.served.is_some() && !self.audience.readers.is_blocked() {
                     self.leg.fail(self.unended());
                     self.pass_on().await;
@@ -256,6 +261,8 @@ impl<W: LinkPeer> Task<W> {
         };
         let opening = self.upstream.opening.as_mut();
         let bridged = self.bridged.as_mut();
+        let counting = self.counting.as_mut();
+        let stops = self.leg.turn().state() != TurnState::Done || counting.is_some();
         let next = self.upstream.send_queue.messages.front().cloned();
         tokio::select! {
             biased;
@@ -292,9 +299,15 @@ impl<W: LinkPeer> Task<W> {
                     None => std::future::pending().await,
                 }
             } => Wake::Bridged(result),
+            usage = async {
+                match counting {
+                    Some(counting) => counting.await,
+                    None => std::future::pending().await,
+                }
+            } => Wake::Counted(usage),
             () = self.alarms.timer.as_mut() => Wake::Timer,
             () = self.alarms.drain.as_mut(), if self.parked.is_some() => Wake::Drain,
-            () = self.alarms.stop.as_mut(), if self.leg.turn().state() != TurnState::Done => Wake::Stop,
+            () = self.alarms.stop.as_mut(), if stops => Wake::Stop,
         }
     }
 
@@ -343,12 +356,17 @@ impl<W: LinkPeer> Task<W> {
             Wake::Visit(Some(visit)) => self.on_visit(visit),
             Wake::Visit(None) => self.visits.retired = true,
             Wake::Bridged(result) => self.on_bridged(result),
+            Wake::Counted(usage) => {
+                self.counting = None;
+                self.leg.on_estimate(usage);
+            }
             Wake::Timer => self.on_timer(),
             Wake::Drain => self.end_parked(|_| (), "ibeam is shutting down"),
             Wake::Stop if self.parked.is_some() => {
                 self.end_parked(|_| (), "ibeam is shutting down");
             }
             Wake::Stop => {
+                self.stop_counting();
                 let text = "ibeam is shutting down. Send the request again once it is back.";
                 self.leg.turn_mut().abort(TurnError::new(ErrorCode::Unavailable, text));
             }
@@ -365,11 +383,11 @@ impl<W: LinkPeer> Task<W> {
             if self.audience.readers.count() == 0
                 && self.leg.turn().state() != TurnState::AwaitingTools
             {
-                self.leg.turn_mut().cancel();
+                self.cancel_leg();
             }
         }
         if self.audience.abandoned.is_some_and(|since| at >= since + patience.cancel_grace) {
-            self.leg.turn_mut().cancel();
+            self.cancel_leg();
         }
         if self.parked.as_ref().is_some_and(|parked| at >= parked.since + patience.parked) {
             self.end_parked(|fates| fates.expired += 1, "no tool results arrived in time");

@@ -4,7 +4,7 @@ use ibeam_core::{
     error::{ErrorCode, TurnError},
     history,
     leg::LegRecord,
-    model::{Item, TurnRequest},
+    model::{Item, ToolResult, TurnRequest},
     turn::TurnState,
 };
 use tokio::{
@@ -30,12 +30,14 @@ pub(super) struct Visits {
     pub(super) retired: bool,
     /// Notified once the turn is over.
     ended: Vec<oneshot::Sender<()>>,
+    /// Requests that wait for the conversation.
+    waiting: Vec<oneshot::Sender<()>>,
 }
 
 impl Visits {
     pub(super) fn new() -> Self {
         let (sender, mailbox) = visit::mailbox();
-        Self { sender, mailbox, retired: false, ended: Vec::new() }
+        Self { sender, mailbox, retired: false, ended: Vec::new(), waiting: Vec::new() }
     }
 }
 
@@ -70,6 +72,24 @@ impl<W: LinkPeer> Task<W> {
                     None => {}
                 }
             }
+            Visit::Yield { waiting } => {
+                self.visits.waiting.push(waiting);
+                self.yield_if_unread();
+            }
+        }
+    }
+
+    /// Ends a turn that is not read while a request waits for its conversation.
+    pub(super) fn yield_if_unread(&mut self) {
+        self.visits.waiting.retain(|waiting| !waiting.is_closed());
+        if self.visits.waiting.is_empty() {
+            return;
+        }
+        if self.parked.is_some() {
+            let why = "the client continued without it";
+            self.end_parked(|fates| fates.superseded += 1, why);
+        } else if self.audience.abandoned.is_some() {
+            self.cancel_leg();
         }
     }
 
@@ -87,6 +107,7 @@ impl<W: LinkPeer> Task<W> {
         // What arrived during its sleep comes before the results, and is read before them.
         self.catch_up();
         let next = self.writer.peek(said.clone());
+        let ignored = results(&request).any(|result| !self.leg.turn().awaits(&result.call_id));
         let given = if self.parked.is_some() {
             let (bytes, now) = (request.bytes(), millis_since(self.started));
             self.hub.large_work.in_place(bytes, || self.leg.resume(request, now))
@@ -104,7 +125,8 @@ impl<W: LinkPeer> Task<W> {
                 self.leg.turn_mut().allow_retries(self.hub.retries.left(retry));
                 debug!("the results are there");
                 let stream = self.begin_leg(leg_entry, asked, controls);
-                let _ = reply.send(Ok(self.matched(stream, SessionMatch::Resumed)));
+                let stream = self.matched(stream, SessionMatch::Resumed);
+                let _ = reply.send(Ok(stream.ignoring_results(ignored)));
             }
             Err(request) => {
                 if self.parked.is_some() && self.is_for(&request) {
@@ -120,11 +142,7 @@ impl<W: LinkPeer> Task<W> {
 
     /// Whether the request brings an awaited result.
     fn is_for(&self, request: &TurnRequest) -> bool {
-        let new = request.items.iter().skip(history::split(&request.items));
-        new.into_iter().any(|item| match item {
-            Item::ToolResult(result) => self.leg.turn().awaits(&result.call_id),
-            Item::Message(_) | Item::ToolCall(_) | Item::Reasoning(_) => false,
-        })
+        results(request).any(|result| self.leg.turn().awaits(&result.call_id))
     }
 
     fn attach(&mut self, number: u32) -> Attached {
@@ -152,6 +170,7 @@ impl<W: LinkPeer> Task<W> {
             served.entry.reclaim();
             self.audience.abandoned = Some(Instant::now());
             self.audience.permit.release();
+            self.yield_if_unread();
         }
     }
 
@@ -195,4 +214,13 @@ impl<W: LinkPeer> Task<W> {
             let _ = done.send(());
         }
     }
+}
+
+/// The results that a request brings.
+fn results(request: &TurnRequest) -> impl Iterator<Item = &ToolResult> {
+    let new = request.items.iter().skip(history::split(&request.items));
+    new.filter_map(|item| match item {
+        Item::ToolResult(result) => Some(result),
+        Item::Message(_) | Item::ToolCall(_) | Item::Reasoning(_) => None,
+    })
 }

@@ -2,12 +2,14 @@
 
 mod context;
 mod earlier;
+mod named;
 mod origin;
 mod outline;
 mod permit;
 
 use std::{
     borrow::Cow,
+    collections::{HashMap, hash_map::Entry},
     ops::ControlFlow::{self, Break, Continue},
     sync::Arc,
     time::Duration,
@@ -94,12 +96,12 @@ impl Admission {
             Break(stream) => return Ok(Route::Resume(stream)),
             Continue(not_resumed) => not_resumed,
         };
-        let origin = self.origin(outline, reuse, forked).await;
+        let origin = self.origin(outline, reuse, forked, deadline).await?;
         self.hub.registry.count(|fates| fates.note(origin.matched));
         Ok(Route::Start(Box::new((leg, origin))))
     }
 
-    /// Refuses results whose call neither the request nor a known session has: the model
+    /// Refuses results whose call neither the request nor a known session has ever had: the model
     /// would not know what they answer.
     async fn check_results(
         &self,
@@ -108,18 +110,20 @@ impl Admission {
         dialect: Dialect,
     ) -> Result<(), TurnError> {
         // Each session is looked up once, however many of its calls are answered.
-        let mut found = Vec::new();
+        let mut found = HashMap::new();
         for id in &outline.missing_calls {
-            let Some((session, _)) = SessionId::of_call(id).filter(|_| reuse) else {
+            let Some((session, number)) = SessionId::of_call(id).filter(|_| reuse) else {
                 return Err(no_call(id, dialect));
             };
-            if found.contains(&session) {
-                continue;
-            }
-            match self.knows(session, outline.scope()).await {
-                Some(true) => found.push(session),
-                Some(false) => return Err(no_call(id, dialect)),
-                None => return Err(no_store()),
+            let highest = match found.entry(session) {
+                Entry::Occupied(known) => *known.get(),
+                Entry::Vacant(place) => {
+                    let calls = self.calls_of(session, outline.scope()).await;
+                    *place.insert(calls.ok_or_else(no_store)?)
+                }
+            };
+            if number == 0 || highest.is_none_or(|highest| number > highest) {
+                return Err(no_call(id, dialect));
             }
         }
         Ok(())
@@ -157,7 +161,7 @@ impl Admission {
         if let Err(refused) = live.mailbox.send(Visit::Resume(Box::new(resume))).await {
             return match refused.0 {
                 Visit::Resume(resume) => Ok(Continue((resume.leg, false))),
-                Visit::Attach { .. } | Visit::End { .. } => Err(lost()),
+                Visit::Attach { .. } | Visit::End { .. } | Visit::Yield { .. } => Err(lost()),
             };
         }
         match answer.await {
@@ -170,10 +174,24 @@ impl Admission {
     /// Whether the calls of that session are known, here or in the store. `None`: the store did not
     /// answer.
     async fn knows(&self, session: SessionId, scope: Scope) -> Option<bool> {
-        if self.hub.registry.find(session, scope).is_some() {
-            return Some(true);
+        Some(self.calls_of(session, scope).await?.is_some())
+    }
+
+    /// The highest number of a call of that session, if the session is known. `None`: the store
+    /// cannot say.
+    async fn calls_of(&self, session: SessionId, scope: Scope) -> Option<Option<u32>> {
+        if let Some(highest) = self.hub.registry.highest_call(session, scope) {
+            return Some(Some(highest));
         }
-        Some(known(self.store.by_session(scope, session)).await?.is_some())
+        let stored = known(self.store.by_session(scope, session)).await;
+        // A turn that runs may not be stored. What older versions stored has no number.
+        let runs = || self.hub.registry.find(session, scope).is_some();
+        match stored {
+            Some(Some(stored)) => Some(Some(stored.highest_call.unwrap_or(u32::MAX))),
+            _ if runs() => Some(Some(u32::MAX)),
+            Some(None) => Some(None),
+            None => None,
+        }
     }
 }
 
@@ -231,8 +249,8 @@ fn no_call(id: &str, dialect: Dialect) -> TurnError {
 }
 
 fn no_store() -> TurnError {
-    let text =
-        "the session store does not answer, so these tool results cannot be matched; try again";
+    let text = "the session store does not answer, so the conversation of this request cannot be found; try \
+         again";
     TurnError::new(ErrorCode::Unavailable, text)
 }
 

@@ -1,12 +1,15 @@
 //! Where the conversation of a new turn comes from: it is continued, rebuilt, forked or new.
 
 use ibeam_core::{
+    error::TurnError,
     model::ids::{SessionId, uuid_from_random},
     peer::StoredState,
 };
 
+use tokio::time::Instant;
+
 use super::{
-    Admission, NameSource, RequestOutline, end, known,
+    Admission, NameSource, RequestOutline, end, known, no_store,
     outline::{FoundBy, StoredUse},
 };
 use crate::{
@@ -24,15 +27,36 @@ pub(crate) struct Origin {
     pub(crate) matched: SessionMatch,
 }
 
+impl Origin {
+    /// Whether results of the request answer no call that the model knows: it gets them as text.
+    pub(crate) fn ignores_results(&self, outline: &RequestOutline) -> bool {
+        let known =
+            |id: &String| self.kept.iter().flat_map(|kept| &kept.calls).any(|call| call.id == *id);
+        outline.has_stray_results || !outline.missing_calls.iter().all(known)
+    }
+}
+
 impl Admission {
     /// Finds and claims the conversation for a new turn. `reuse`: stored states may be used.
     /// `forked`: a parked turn of it has another prompt, other tools or another model.
+    ///
+    /// # Errors
+    /// What is kept under its name was not free before the deadline.
     pub(super) async fn origin(
         &self,
         outline: &RequestOutline,
         reuse: bool,
         mut forked: bool,
-    ) -> Origin {
+        deadline: Instant,
+    ) -> Result<Origin, TurnError> {
+        let session = new_session();
+        let must_continue = reuse && outline.only_new_by_marker();
+        let mut name = self.claim_name(outline, session, must_continue.then_some(deadline)).await?;
+        if must_continue && let Some(claimed) = self.claim_kept(outline, deadline).await? {
+            let (stored, way, claim) = claimed;
+            let parts = (claim.named(name), session);
+            return self.take_up(stored, way, outline, parts).await.ok_or_else(no_store);
+        }
         let ways: &[FoundBy] = match (&outline.results, outline.name_source()) {
             _ if forked => &[],
             (Some(_), _) => &[FoundBy::Session],
@@ -50,10 +74,14 @@ impl Admission {
                     StoredUse::Not => {}
                     StoredUse::Fork => forked = true,
                     StoredUse::Continue { .. } | StoredUse::Rebuild => {
-                        if let Some(origin) = self.take_up(stored, way, outline).await {
-                            return origin;
+                        let Some(claim) = self.claim_stored(&stored.id, outline).await else {
+                            in_use = true;
+                            continue;
+                        };
+                        let parts = (claim.named(name.take()), session);
+                        if let Some(origin) = self.take_up(stored, way, outline, parts).await {
+                            return Ok(origin);
                         }
-                        in_use = true;
                     }
                 }
             }
@@ -69,9 +97,9 @@ impl Admission {
             (false, true) => SessionMatch::Rebuilt,
             (false, false) => SessionMatch::New,
         };
-        let claim = self.claim_unstored(outline, has_history).await;
-        let writer = ConversationWriter::new(&self.store, claim, new_session(), outline, None);
-        Origin { writer, kept: None, matched }
+        let claim = self.claim_unstored(outline, has_history).await.named(name);
+        let writer = ConversationWriter::new(&self.store, claim, session, outline, None);
+        Ok(Origin { writer, kept: None, matched })
     }
 
     /// Stored conversations that the request may continue, the likeliest first.
@@ -109,26 +137,36 @@ impl Admission {
     }
 
     /// Claims a stored conversation, unless a turn has it.
-    async fn take_up(
+    pub(super) async fn claim_stored(
         &self,
-        stored: StoredConversation,
-        way: StoredUse,
+        id: &str,
         outline: &RequestOutline,
-    ) -> Option<Origin> {
+    ) -> Option<ConversationClaim> {
         let scope = outline.scope();
-        let mut claim = self.conversations.claim_soon(scope, &stored.id).await;
+        let mut claim = self.conversations.claim_soon(scope, id).await;
         if claim.is_none()
             && outline.results.is_none()
-            && let Some(live) = self.hub.registry.parked_as(scope, &stored.id)
+            && let Some(live) = self.hub.registry.parked_as(scope, id)
             // With its whole past, another model's request can run elsewhere.
             && (*live.identity == outline.identity || !outline.said.has_past)
         {
             // It waits for results, and the client continued without them.
             end(&live).await;
-            claim = self.conversations.claim_soon(scope, &stored.id).await;
+            claim = self.conversations.claim_soon(scope, id).await;
         }
-        let (store, session) = (&self.store, new_session());
-        let mut writer = ConversationWriter::new(store, claim?, session, outline, Some(&stored));
+        claim
+    }
+
+    /// Continues a stored conversation. `None`: the store cannot be read.
+    async fn take_up(
+        &self,
+        stored: StoredConversation,
+        way: StoredUse,
+        outline: &RequestOutline,
+        (claim, session): (ConversationClaim, SessionId),
+    ) -> Option<Origin> {
+        let (store, scope) = (&self.store, outline.scope());
+        let mut writer = ConversationWriter::new(store, claim, session, outline, Some(&stored));
         let kept = match (way, stored.checkpoint) {
             (StoredUse::Continue { covers, new_setup }, Some(checkpoint)) => {
                 let blobs = known(self.store.blobs(scope, &stored.id)).await?;
@@ -169,7 +207,10 @@ fn new_session() -> SessionId {
 
 /// Of the conversations of a name, those that a request may continue. One without a past continues
 /// the newest: while a turn has that one, an older one would be the wrong one.
-fn newest(mut found: Vec<StoredConversation>, has_past: bool) -> Vec<StoredConversation> {
+pub(super) fn newest(
+    mut found: Vec<StoredConversation>,
+    has_past: bool,
+) -> Vec<StoredConversation> {
     if !has_past {
         found.retain(|stored| stored.checkpoint.is_some());
         found.truncate(1);

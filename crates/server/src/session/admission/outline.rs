@@ -44,6 +44,8 @@ pub(crate) struct RequestOutline {
     pub(super) results_key: Option<LegKey>,
     /// The ids of calls that it has results for and does not have itself.
     pub(super) missing_calls: Vec<String>,
+    /// There are such results in its history as well, which are passed on as text.
+    pub(super) has_stray_results: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,6 +110,7 @@ impl RequestOutline {
         let results = BroughtResults::of(before, new);
         let results_key = results.as_ref().map(|results| results.key(&identity, request, new));
         let missing_calls = results_without_call(items, new);
+        let has_stray_results = !results_without_call(items, before).is_empty();
         let has_tools = !request.tools.is_empty();
         Self {
             identity,
@@ -120,6 +123,7 @@ impl RequestOutline {
             results,
             results_key,
             missing_calls,
+            has_stray_results,
         }
     }
 
@@ -133,6 +137,16 @@ impl RequestOutline {
 
     pub(super) fn name_source(&self) -> Option<NameSource> {
         self.name.as_ref().map(|named| named.source)
+    }
+
+    /// Whether its client chose the name of the conversation.
+    pub(crate) fn has_marker(&self) -> bool {
+        self.name_source() == Some(NameSource::Marker)
+    }
+
+    /// Whether it has only new messages for the conversation of that name.
+    pub(crate) fn only_new_by_marker(&self) -> bool {
+        self.has_marker() && !self.said.has_past && self.results.is_none()
     }
 
     /// What `stored` is good for. `reuse`: checkpoints may be used.

@@ -63,6 +63,7 @@ fn stored(items: &[Item]) -> StoredConversation {
         opening: None,
         checkpoint: Some(Bytes::from_static(b"state")),
         calls: vec![],
+        highest_call: None,
     }
 }
 

@@ -2,8 +2,8 @@
 //! child's protocol is left to a [`Speaker`], and calls come from the tools that are hosted for
 //! it. A call is parked by letting the child wait for the answer to its MCP request.
 
+mod child_state;
 mod run;
-mod session_name;
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -11,8 +11,8 @@ use bytes::Bytes;
 
 use self::run::SpeakerRun;
 use super::{
-    ChildEvent, ChildRequest, ChildStart, FromChild, HostedCall, HostedResult, Ready, Speaker,
-    ToChild,
+    ChildEvent, ChildOwner, ChildRequest, ChildStart, FromChild, HostedCall, HostedResult, Ready,
+    Speaker, ToChild,
     cap::cap,
     prompt::{self, PromptLimits, PromptScope},
 };
@@ -42,6 +42,7 @@ pub struct ChildPlan {
     pub result_bytes: usize,
     /// Continue from here instead of sending the history again.
     pub kept: Option<StoredState>,
+    pub owner: ChildOwner,
 }
 
 type ChildPeerOutput = PeerOutput<ToChild, u64>;
@@ -69,6 +70,7 @@ pub struct ChildPeer {
     tools: Arc<[Tool]>,
     /// What the speakers of earlier runs did not understand.
     unknown: u64,
+    owner: ChildOwner,
 }
 
 impl Peer for ChildPeer {
@@ -80,10 +82,15 @@ impl Peer for ChildPeer {
     type Call = u64;
 
     fn new(request: &TurnRequest, plan: ChildPlan) -> Self {
-        let ChildPlan { speaker, model, conversation_id, images, result_bytes, kept } = plan;
-        let known = kept.and_then(|kept| Some((session_name::read(&kept.checkpoint)?, kept)));
-        let scope = known.map(|(name, kept)| PromptScope {
-            resume: Some(name),
+        let ChildPlan { speaker, model, conversation_id, images, result_bytes, kept, owner } = plan;
+        let known = kept.and_then(|kept| Some((child_state::read(&kept.checkpoint)?, kept)));
+        let scope = known.map(|(state, kept)| PromptScope {
+            // A child that knows nothing is told all that the request has.
+            before: match state.session.is_some() || kept.covers == 0 {
+                true => state.told,
+                false => String::new(),
+            },
+            resume: state.session,
             covers: kept.covers,
             calls: kept.calls,
             new_setup: kept.new_setup,
@@ -105,6 +112,7 @@ impl Peer for ChildPeer {
             named: request.hints.session.is_some(),
             tools: offered(request).into_owned().into(),
             unknown: 0,
+            owner,
         }
     }
 
@@ -119,6 +127,7 @@ impl Peer for ChildPeer {
             workspace: self.workspace.clone(),
             mode: self.mode,
             tools: self.tools.clone(),
+            owner: self.owner,
         })
     }
 
@@ -235,12 +244,19 @@ impl Peer for ChildPeer {
     }
 
     fn rebuild(&mut self, _: Option<String>, _: &TurnView<'_>) {
-        self.scope = PromptScope { resume: None, covers: 0, ..std::mem::take(&mut self.scope) };
+        let scope = std::mem::take(&mut self.scope);
+        let before = if self.bare { scope.before } else { String::new() };
+        self.scope = PromptScope { resume: None, covers: 0, before, ..scope };
     }
 
     fn ask_more(&mut self, text: &str, answered: Option<&str>, turn: &TurnView<'_>) {
         let resume = self.name.clone();
+        let before = match resume {
+            Some(_) => String::new(),
+            None => std::mem::take(&mut self.scope.before),
+        };
         self.scope = PromptScope {
+            before,
             covers: turn.request.map_or(0, |request| request.items.len()),
             calls: match resume {
                 // It knows them by now.
@@ -305,14 +321,14 @@ impl Peer for ChildPeer {
     }
 
     /// The name by which the child continues this conversation, if that leaves nothing out.
-    fn checkpoint(&mut self, _: &TurnView<'_>) -> Option<Bytes> {
-        let whole = match self.shown {
+    fn checkpoint(&mut self, turn: &TurnView<'_>) -> Option<Bytes> {
+        let whole = match &self.shown {
             Shown::All => true,
-            Shown::Cut(_) => false,
+            Shown::Cut(text) => return self.state_as_shown(text.as_deref()?, turn.request?),
             // A client that sends only what is new has no other way to continue.
             Shown::Other(_) => self.bare || self.named,
         };
-        self.name.as_deref().filter(|_| whole).map(session_name::write)
+        self.name.as_deref().filter(|_| whole).and_then(|name| child_state::write(Some(name), ""))
     }
 
     fn conversation_id(&self) -> &str {
@@ -379,6 +395,16 @@ impl ChildPeer {
                 run.exited = true;
             }
         }
+    }
+
+    /// What the child knew before this run, and behind that what it was told and what the client
+    /// saw of its answer. Without a name the client sends everything again.
+    fn state_as_shown(&self, text: &str, request: &TurnRequest) -> Option<Bytes> {
+        if !self.named {
+            return None;
+        }
+        let told = prompt::told(request, &self.scope, text, self.rules);
+        child_state::write(self.scope.resume.as_deref(), &told)
     }
 
     /// The child is there and gets its prompt.

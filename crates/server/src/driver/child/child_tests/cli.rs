@@ -134,13 +134,75 @@ async fn waiting_child_makes_room() {
         let (parked, _) = bench.begin(start()).await;
         let parked = Arc::new(parking_lot::Mutex::new(Some(parked)));
         let asked = Arc::clone(&parked);
-        bench.driver.on_crowded(MakeRoom::new(move || asked.lock().take().is_some()));
+        bench.driver.on_crowded(MakeRoom::new(move |_| asked.lock().take().is_some()));
         let (link, _) = bench.begin(start()).await;
         assert!(parked.lock().is_none());
         drop(link);
         bench.tasks.stop();
         bench.over().await;
     }
+}
+
+/// It leaves places for other keys, and its turns only end parked turns of its own meanwhile.
+#[tokio::test]
+async fn one_key_cannot_take_all_child_processes() {
+    for protocol in [protocol, acp::protocol] {
+        let bench = bench(protocol, "cat", |config| {
+            config.agent.children = 8;
+            config.queue = Duration::from_millis(300);
+        });
+        let of =
+            |key: u8| ChildStart { owner: ChildOwner { scope: [key; 32], assured: 0 }, ..start() };
+        let evicted = Arc::new(parking_lot::Mutex::new(Vec::new()));
+        let asked = Arc::clone(&evicted);
+        bench.driver.on_crowded(MakeRoom::new(move |scope| {
+            asked.lock().push(scope);
+            false
+        }));
+        let mut links = Vec::new();
+        let refused = loop {
+            match bench.open(of(1)).await {
+                Ok(link) => links.push(link),
+                Err(refused) => break refused,
+            }
+        };
+        assert_eq!(links.len(), 6);
+        assert!(format!("{refused:?}").contains("its share"), "{refused:?}");
+        assert!(evicted.lock().iter().all(|scope| *scope == Some([1; 32])), "{evicted:?}");
+        links.push(bench.begin(of(2)).await.0);
+        drop(links);
+        bench.tasks.stop();
+        bench.over().await;
+    }
+}
+
+/// Nor those that are kept between turns.
+#[tokio::test]
+async fn idle_processes_are_shared_like_new_ones() {
+    let bench = bench(acp::protocol, "cat", |config| {
+        config.agent.children = 4;
+        config.queue = Duration::from_millis(300);
+    });
+    let of = |key: u8| ChildStart { owner: ChildOwner { scope: [key; 32], assured: 0 }, ..start() };
+    let mut links = Vec::new();
+    for key in 1..=4 {
+        links.push(bench.begin(of(key)).await.0);
+    }
+    for mut link in links.drain(..) {
+        tell(&link, ToChild::Release).await;
+        assert!(next(&mut link).await.is_none());
+    }
+    while bench.driver.protocol.idle() < 4 {
+        tokio::task::yield_now().await;
+    }
+    while let Ok(link) = bench.open(of(1)).await {
+        links.push(link);
+    }
+    assert_eq!(links.len(), 3);
+    links.push(bench.begin(of(2)).await.0);
+    drop(links);
+    bench.tasks.stop();
+    bench.over().await;
 }
 
 #[tokio::test]

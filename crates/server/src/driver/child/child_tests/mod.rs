@@ -16,7 +16,7 @@ use std::{
 use bytes::Bytes;
 use ibeam_core::{
     model::{AgentMode, Tool},
-    peer::child::{ChildStart, Exit, FromChild, Ready, ToChild},
+    peer::child::{ChildOwner, ChildStart, Exit, FromChild, Ready, ToChild},
 };
 
 use super::*;
@@ -66,6 +66,7 @@ pub(super) fn start() -> ChildStart {
         workspace: None,
         mode: AgentMode::Agent,
         tools: Arc::default(),
+        owner: ChildOwner { scope: [0; 32], assured: usize::MAX },
     }
 }
 

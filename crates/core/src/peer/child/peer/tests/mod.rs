@@ -57,12 +57,13 @@ fn plan(kept: Option<StoredState>) -> ChildPlan {
         images: true,
         result_bytes: 1 << 20,
         kept,
+        owner: ChildOwner { scope: [0; 32], assured: usize::MAX },
     }
 }
 
 /// A conversation that was kept under this name.
 fn kept(name: &str, covers: usize, calls: Vec<ToolCall>) -> StoredState {
-    let checkpoint = super::session_name::write(name);
+    let checkpoint = super::child_state::write(Some(name), "").unwrap();
     StoredState { checkpoint, blobs: Vec::new(), covers, calls, new_setup: false }
 }
 

@@ -139,3 +139,36 @@ fn cut_answer_leaves_no_checkpoint() {
     assert_eq!(bench.turn.checkpoint(), None);
     assert_eq!(bench.turn.uncounted().answer, "one");
 }
+
+/// A client that names its conversation may send only what is new.
+#[test]
+fn interrupted_answer_of_a_named_conversation_is_continued_as_it_was_seen() {
+    let named = |text: &str| {
+        let mut request = request(&[]);
+        request.items = vec![user(text)];
+        request.hints.session = Some("notes".into());
+        request
+    };
+    for known in [None, Some("s0")] {
+        let mut bench = Bench::run(named("Count."), known.map(|name| kept(name, 0, Vec::new())));
+        bench.says("session s1\ntext one two\ntext  three");
+        bench.turn.cut(Some("one two".into()));
+        bench.drain();
+        let checkpoint = bench.turn.checkpoint().unwrap();
+        let state = StoredState { checkpoint, ..kept("", 0, Vec::new()) };
+        let mut next = Bench::run(named("And then?"), Some(state));
+        let prompt = next.prompts().pop().unwrap();
+        assert_eq!(prompt.starts_with("[s0]"), known.is_some(), "what came before it: {prompt}");
+        let (asked, seen) = (prompt.find("Count.").unwrap(), prompt.find("one two").unwrap());
+        assert!(asked < seen && seen < prompt.find("And then?").unwrap(), "{prompt}");
+        assert!(!prompt.contains("three"), "{prompt}");
+        // It is interrupted as well: nothing is forgotten.
+        next.turn.cut(Some("four".into()));
+        next.drain();
+        let checkpoint = next.turn.checkpoint().unwrap();
+        let text = String::from_utf8(checkpoint.to_vec()).unwrap();
+        for part in ["Count.", "one two", "And then?", "four"] {
+            assert_eq!(text.matches(part).count(), 1, "{part}: {text}");
+        }
+    }
+}
