@@ -22,7 +22,7 @@ use crate::{
     },
     peer::Peer,
     tokens::Sample,
-    turn::{Turn, TurnState, Uncounted},
+    turn::{Turn, TurnState},
 };
 
 /// What the caller must do for a leg.

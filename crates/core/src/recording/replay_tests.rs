@@ -21,7 +21,7 @@ use crate::{
         agent::{
             BlobLimits, Environment, HistoryForm, HistorySetting, Permissions, Plan, Surroundings,
         },
-        child::{ChildPlan, Exit, FromChild, HostedCall, Ready},
+        child::{ChildOwner, ChildPlan, Exit, FromChild, HostedCall, Ready},
         cli::CliSpeaker,
     },
     recording::{Mask, testing::TapedTurn},
@@ -212,6 +212,7 @@ fn child() -> (Turn<ChildPeer>, TapedTurn) {
         images: false,
         result_bytes: 1 << 20,
         kept: None,
+        owner: ChildOwner::default(),
     };
     let items = vec![user("PlantedQuestion")];
     let session = SessionId::from_random([3; 16]);

@@ -16,7 +16,7 @@ use super::*;
 use crate::{
     api::tests::{Fake, app, call, chat_body, code_of, get, hello, is, post, whole},
     config::Config,
-    keys::KeyFile,
+    keys::{Caller, KeyFile},
 };
 
 fn with(settings: ApiSettings) -> Fake {
@@ -398,7 +398,7 @@ impl crate::api::ClientConnection for FullConnection {
         Box::pin(std::future::pending())
     }
 
-    fn showed_key(&self) {}
+    fn showed_key(&self, _caller: &Caller) {}
 
     fn keyless(
         &self,

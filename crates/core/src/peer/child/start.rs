@@ -25,7 +25,7 @@ pub struct ChildStart {
 }
 
 /// Whom a child counts for: the number of processes is limited, and owners share it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChildOwner {
     pub scope: [u8; 32],
     /// Up to this many it need not leave room for others, see [`Quota`](crate::limits::Quota).

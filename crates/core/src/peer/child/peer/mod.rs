@@ -362,7 +362,9 @@ impl Peer for ChildPeer {
         let PlanRecord::Child(record) = record else { return None };
         let ChildPlanRecord { model, conversation_id, images, result_bytes, kept, speaker } =
             record;
-        Some(ChildPlan { speaker, model, conversation_id, images, result_bytes, kept })
+        // A replay shares nothing with others.
+        let owner = ChildOwner::default();
+        Some(ChildPlan { speaker, model, conversation_id, images, result_bytes, kept, owner })
     }
 
     fn record_open(open: &Box<ChildStart>) -> OpenRecord {

@@ -189,7 +189,7 @@ async fn idle_processes_are_shared_like_new_ones() {
         links.push(bench.begin(of(key)).await.0);
     }
     for mut link in links.drain(..) {
-        tell(&link, ToChild::Release).await;
+        tell(&link, ToChild::Release { session: None }).await;
         assert!(next(&mut link).await.is_none());
     }
     while bench.driver.protocol.idle() < 4 {
