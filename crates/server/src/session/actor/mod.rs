@@ -245,9 +245,12 @@ impl<W: LinkPeer> Task<W> {
         }
     }
 
-    /// Whether more may be read: the readers have room for it, and the backend accepts our answers.
+    /// Whether more may be read: the readers have room for it, the backend accepts our answers,
+    /// and the leg does not end just now.
     fn reads(&self) -> bool {
-        !self.audience.readers.is_blocked() && self.upstream.send_queue.bytes < SEND_QUEUE_BYTES
+        self.counting.is_none()
+            && !self.audience.readers.is_blocked()
+            && self.upstream.send_queue.bytes < SEND_QUEUE_BYTES
     }
 
     /// The order matters: sending comes before reading, and the common before the rare.
@@ -263,7 +266,11 @@ impl<W: LinkPeer> Task<W> {
         let bridged = self.bridged.as_mut();
         let counting = self.counting.as_mut();
         let stops = self.leg.turn().state() != TurnState::Done || counting.is_some();
-        let next = self.upstream.send_queue.messages.front().cloned();
+        // What the backend is told at the end of a leg is sent with its last words.
+        let next = match counting {
+            Some(_) => None,
+            None => self.upstream.send_queue.messages.front().cloned(),
+        };
         tokio::select! {
             biased;
             sent = async {
