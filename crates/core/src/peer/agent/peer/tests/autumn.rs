@@ -338,3 +338,32 @@ fn section_8_the_workspace_and_the_time_zone_are_told_to_the_model() {
         ("/home/me/app", "Europe/Paris")
     );
 }
+
+#[test]
+fn section_4_results_without_a_checkpoint_are_continued_as_the_model_takes_them() {
+    let action = |run: &AgentRunRequest| run.action.clone().unwrap().action.unwrap();
+    let is_resumed = |run| matches!(action(run), conversation_action::Action::ResumeAction(_));
+    let with_results = |model: &str| {
+        let mut request = request(&["read"]);
+        request.items = vec![user("q"), made(1, "read"), result(1, "hello")];
+        of(request, |plan| {
+            plan.history = HistorySetting::Auto;
+            plan.model.id = model.into();
+        })
+    };
+    // Resumed, and asked as the user where that gives nothing.
+    let mut bench = with_results("claude-sonnet-5");
+    bench.update(ended());
+    bench.end(None);
+    bench.opened();
+    let runs = bench.runs();
+    assert_eq!([is_resumed(&runs[0]), is_resumed(&runs[1])], [true, false]);
+    // Some models of Cursor's own ignore what they are asked to resume.
+    for model in ["composer-2.5", "default"] {
+        let runs = with_results(model).runs();
+        let conversation_action::Action::UserMessageAction(asked) = action(&runs[0]) else {
+            panic!("{model}")
+        };
+        assert!(asked.user_message.unwrap().text.contains("results"), "{model}");
+    }
+}
