@@ -10,18 +10,22 @@ fn replayed(text: &str) -> (Recording, Replay) {
 
 #[test]
 fn a_replay_is_shown_step_by_step() {
-    let (recording, replay) = replayed(TOOLS);
-    let all = shown(&recording, &replay, true);
-    let folded = shown(&recording, &replay, false);
+    let (recording, mut replay) = replayed(TOOLS);
+    let text = shown(&recording, &replay, false);
     for part in
         ["A turn on `agent`", "given   the request", "does    open a link", "finished: stop"]
     {
-        assert!(all.contains(part) && folded.contains(part), "no `{part}` in {folded}");
+        assert!(text.contains(part), "no `{part}` in {text}");
     }
-    assert!(folded.contains("pieces of text") && !all.contains("pieces of text"), "{folded}");
-    assert!(folded.lines().count() < all.lines().count());
-    assert!(all.contains("does the same as the recording"), "{all}");
-    assert!(!all.contains("- client") && !all.contains("+ client"), "{all}");
+    assert!(text.contains("does the same as the recording"), "{text}");
+    assert!(!text.contains("- client") && !text.contains("+ client"), "{text}");
+
+    let piece = |step: &&ReplayStep| is_chatter(step);
+    let piece = replay.steps.iter().find(piece).unwrap().clone();
+    replay.steps.extend(vec![piece; 20]);
+    let (all, folded) = (shown(&recording, &replay, true), shown(&recording, &replay, false));
+    assert!(folded.contains("20 frames") && !all.contains("20 frames"), "{folded}");
+    assert_eq!(folded.lines().count() + 19, all.lines().count());
 }
 
 #[test]

@@ -106,6 +106,7 @@ impl RecordingFiles {
                 RecorderJob::End { turn, at, lost } => {
                     let Some(mut open) = self.open.remove(&turn) else { continue };
                     let mut text = texts.remove(&turn).unwrap_or_default();
+                    let at = at.unwrap_or(open.at);
                     if lost > 0 {
                         text.push_str(&open.writer.lost(at, lost));
                     }
@@ -120,7 +121,19 @@ impl RecordingFiles {
             self.append(&mut open, &text)?;
             self.open.insert(turn, open);
         }
-        self.close_lost()
+        Ok(())
+    }
+
+    /// Turns that are gone. Some of what they did may still be on its way.
+    pub(super) fn gone(&self) -> Vec<usize> {
+        let gone = self.open.iter().filter(|(_, open)| open.alive.strong_count() == 0);
+        gone.map(|(turn, _)| *turn).collect()
+    }
+
+    /// Ends these recordings: there was no room to say that their turns are over.
+    pub(super) fn close(&mut self, turns: Vec<usize>) {
+        let end = |turn| RecorderJob::End { turn, at: None, lost: 0 };
+        self.write(turns.into_iter().map(end).collect());
     }
 
     fn begin(&mut self, turn: usize, start: &TurnStart, alive: Weak<()>) -> io::Result<String> {
@@ -150,18 +163,6 @@ impl RecordingFiles {
         self.total = self.total.saturating_add(text.len() as u64);
         if self.total > self.most {
             self.make_room(FILES)?;
-        }
-        Ok(())
-    }
-
-    /// Ends recordings whose turn is gone, though there was no room to say so.
-    fn close_lost(&mut self) -> io::Result<()> {
-        let gone = self.open.iter().filter(|(_, open)| open.alive.strong_count() == 0);
-        let gone: Vec<usize> = gone.map(|(turn, _)| *turn).collect();
-        for turn in gone {
-            let Some(mut open) = self.open.remove(&turn) else { continue };
-            let end = open.writer.end(open.at);
-            self.append(&mut open, &end)?;
         }
         Ok(())
     }

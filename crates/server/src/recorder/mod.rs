@@ -55,7 +55,7 @@ struct RecorderInner {
 enum RecorderJob {
     Begin { turn: usize, start: Box<TurnStart>, alive: Weak<()> },
     Note { turn: usize, at: Millis, entry: TapeEntry, bytes: usize, lost: u64 },
-    End { turn: usize, at: Millis, lost: u64 },
+    End { turn: usize, at: Option<Millis>, lost: u64 },
 }
 
 /// Makes the folder for recordings, for its owner alone.
@@ -139,8 +139,11 @@ impl TurnTape for QueueTape {
 
 impl Drop for QueueTape {
     fn drop(&mut self) {
-        let _ =
-            self.queue.try_send(RecorderJob::End { turn: self.turn, at: self.at, lost: self.lost });
+        let _ = self.queue.try_send(RecorderJob::End {
+            turn: self.turn,
+            at: Some(self.at),
+            lost: self.lost,
+        });
     }
 }
 
@@ -191,6 +194,16 @@ async fn write(
         let Ok(written) = work.await else { return };
         files = written;
         load.fetch_sub(bytes, Ordering::Relaxed);
+        // In this order: what a turn did before it was gone is in the queue by then.
+        let gone = files.gone();
+        if !gone.is_empty() && jobs.is_empty() {
+            let work = tasks.spawn_blocking(move || {
+                files.close(gone);
+                files
+            });
+            let Ok(written) = work.await else { return };
+            files = written;
+        }
     }
 }
 
