@@ -122,9 +122,9 @@ impl Counter {
         let length = prompt.iter().chain([&answer, &thoughts]).map(String::len).sum();
         let counted = self.beside(length, &key, move |known, wanted| {
             let one = |text: &str| {
-                Some(measure.convert(known.one(text, measure.vocabulary(), &wanted)?))
+                Some(measure.convert(known.one(text, measure.vocabulary(), wanted)?))
             };
-            let prompt = known.all_while(prompt.iter().map(String::as_str), measure, &wanted)?;
+            let prompt = known.all_while(prompt.iter().map(String::as_str), measure, wanted)?;
             let prompt = prompt.plus(images(shown)).tokens;
             let thoughts = one(&thoughts)?.tokens;
             let output = match output {
