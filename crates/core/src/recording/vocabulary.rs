@@ -79,7 +79,7 @@ correct incorrect current currently spend spending changed change missing_requir
 allTools not_in bridge shell grep glob edit web search fetch mcp http2 protocol stream_closed \
 refused_stream internal_error enhance_your_calm goaway rst frame frames compressed envelope \
 workspace trust trusted default auto named users serve served serving generic unable able due \
-suspicious activity ls delete mcp_tool_call get_mcp_tools_tool_call";
+suspicious activity parse binary premature ls delete mcp_tool_call get_mcp_tools_tool_call";
 
 /// Tags of thinking that leaks into an answer.
 fn tags() -> impl Iterator<Item = (&'static str, &'static str)> {

@@ -46,6 +46,11 @@ pub(super) fn plan(record: AgentPlanRecord, request: &TurnRequest) -> Plan {
         run_seed,
         host_changes,
     } = record;
+    // The folder that the request names comes first in the recording, and again from the request.
+    let mut environment = environment;
+    if request.hints.workspace.as_ref() == environment.workspace_paths.first() {
+        environment.workspace_paths.drain(..1.min(environment.workspace_paths.len()));
+    }
     let memory = ModelMemory::default();
     memory.set(&model.id, facts);
     Plan {

@@ -51,10 +51,11 @@ fn older_answer_that_is_stored_again_is_ignored() {
 /// A backend may store thousands of answers: each is compared with the history, which is read once.
 #[test]
 fn answers_of_the_history_are_read_once_for_a_stream() {
-    let mut bench = Bench::closed(&[]);
     let mut request = request(&[]);
     request.items = vec![user("q"), said("old answer"), user("next")];
-    bench.turn.peer().spec = RunSpec::new(&request, plan_for(&request));
+    let mut bench = Bench::of(request, Settings::default());
+    // The history is taken away below.
+    bench.taped.forget();
     bench.opened();
     let old = |n: usize| format!(r#"{{"role":"assistant","content":"old answer","id":"{n}"}}"#);
     bench.say(set_blob(&old(1)));
@@ -67,11 +68,10 @@ fn answers_of_the_history_are_read_once_for_a_stream() {
 
 #[test]
 fn blob_that_is_too_large_to_store_is_not_read() {
-    let mut bench = Bench::closed(&[]);
     let request = request(&[]);
     let mut plan = plan_for(&request);
     plan.limits.blob_bytes = 60;
-    bench.turn.peer().spec = RunSpec::new(&request, plan);
+    let mut bench = Bench::planned(request, plan, Settings::default());
     bench.opened();
     let blob = |text: &str| set_blob(&format!(r#"{{"role":"assistant","content":"{text}"}}"#));
     bench.say(blob(&"large".repeat(20)));
