@@ -41,11 +41,12 @@ steps = [
 
 const TURNS: usize = 3;
 
-fn converse(url: &str) {
-    let system = json!({
-        "role": "system",
-        "content": "PlantedSystem sk-ant-planted0123456789abcdef crsr_planted0123456789abcdef",
-    });
+/// `with_keys`: the system prompt has keys. The simulated CLI keeps its conversations on disk, where
+/// the step `secrets` would find them.
+fn converse(url: &str, with_keys: bool) {
+    let keys = "sk-ant-planted0123456789abcdef crsr_planted0123456789abcdef";
+    let prompt = format!("PlantedSystem {}", if with_keys { keys } else { "" });
+    let system = json!({ "role": "system", "content": prompt.trim() });
     let question =
         json!({ "role": "user", "content": "PlantedQuestion of planted@example.com, please" });
     let mut messages = vec![system, question];
@@ -83,7 +84,7 @@ fn record(home: &Home, options: &str) -> Vec<(String, String)> {
     command.arg("--scenario").arg(&scenario).arg("--record").arg(&folder);
     command.args(options.split_whitespace());
     let server = Server::start(command);
-    converse(&server.url);
+    converse(&server.url, !options.contains("--backend"));
     // The end of a recording is written a moment after the end of its answer.
     soon("a recording has no end", || {
         let all = read(&folder);

@@ -9,7 +9,7 @@ pub(crate) const OPTIONS: [&str; 8] =
     ["-f", "-qq", "-y", "-s", "4096", "-e", "trace=%process,%file,connect,listen,accept4", "-o"];
 
 /// Read, never written, while the program starts: libraries, limits, certificates.
-const AT_START: [&str; 13] = [
+const AT_START: [&str; 14] = [
     "/etc/ld.so.",
     "/lib/",
     "/lib64/",
@@ -22,6 +22,7 @@ const AT_START: [&str; 13] = [
     "/usr/share/ca-certificates/",
     "/usr/share/zoneinfo/",
     "/etc/localtime",
+    "/etc/timezone",
     "/dev/null",
 ];
 /// Read at any time: by the C library's allocator, by the standard library when it counts

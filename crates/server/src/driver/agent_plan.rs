@@ -86,10 +86,12 @@ pub(super) fn environment() -> Environment {
 fn time_zone() -> String {
     let variable = std::env::var("TZ").unwrap_or_default();
     let link = std::fs::read_link("/etc/localtime").unwrap_or_default();
+    if let Some(name) = zone_in(&variable).or_else(|| link.to_str().and_then(zone_in)) {
+        return name.to_owned();
+    }
     // Where the other one is a copy, not a link.
     let file = std::fs::read_to_string("/etc/timezone").unwrap_or_default();
-    let named = [zone_in(&variable), link.to_str().and_then(zone_in), zone_in(&file)];
-    named.into_iter().flatten().next().unwrap_or_default().to_owned()
+    zone_in(&file).unwrap_or_default().to_owned()
 }
 
 /// The name of a zone in a path or in the variable `TZ`.
