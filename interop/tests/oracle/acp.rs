@@ -23,7 +23,7 @@ use agent_client_protocol_schema::{
 use bytes::Bytes;
 use ibeam_core::{
     error::ErrorCode,
-    model::{FinishReason, Image, ImageSource, UsageSource},
+    model::{AgentMode, FinishReason, Image, ImageSource, UsageSource},
     peer::Remedy,
     peer::acp::{AcpSpeaker, ToolPolicy},
     peer::child::{ChildEvent, ChildRequest, HostAddress, Prompt, Ready, Speaker as _, ToChild},
@@ -135,6 +135,7 @@ fn ask() -> ChildRequest {
     ChildRequest {
         prompt: Prompt { text: "hello\n".to_owned(), images: vec![Image { source }] },
         model: "composer-2-fast".to_owned(),
+        mode: AgentMode::Agent,
         resume: None,
     }
 }
@@ -234,7 +235,7 @@ fn both_sides_understand_a_whole_run() {
     assert_eq!((usage.input, usage.output, usage.cache_read), (30, 5, 20));
     assert_eq!((usage.reasoning, usage.source), (2, UsageSource::Backend));
     assert_eq!(*end, ChildEvent::Ended(FinishReason::Stop));
-    assert!(matches!(agent.0.poll_send(), Some(ToChild::Release)));
+    assert!(matches!(agent.0.poll_send(), Some(ToChild::Release { .. })));
     assert_eq!(agent.0.unknown(), 0);
 }
 

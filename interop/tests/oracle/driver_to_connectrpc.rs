@@ -106,7 +106,7 @@ fn driver(url: &str) -> AgentDriver {
 
 fn tcp(url: &str) -> Connector {
     Connector::Tcp {
-        reach: Reach::of(&Host::parse(url).unwrap()),
+        reach: Reach::of(&Host::parse(url).unwrap(), false),
         tls: Arc::new(Tls::new(None)),
         proxy: Proxy::none(),
         connect_timeout: Duration::from_secs(5),
