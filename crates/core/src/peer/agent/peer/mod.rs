@@ -6,6 +6,7 @@ mod half_read;
 mod inbound;
 mod outbound;
 mod since;
+mod spilled;
 mod stream;
 
 use std::{collections::VecDeque, time::Duration};
@@ -278,7 +279,11 @@ impl Peer for AgentPeer {
 
     fn adapt(&mut self, remedy: Remedy, error: &TurnError) -> bool {
         match remedy {
-            Remedy::OtherForm | Remedy::FreshConversation => self.spec.use_other_form(),
+            Remedy::FreshConversation => self.spec.use_other_form(),
+            // A state that is refused may still be told in full.
+            Remedy::OtherForm => {
+                self.spec.use_other_form() || (self.spec.is_kept() && !self.since.is_bare())
+            }
             Remedy::AllowTool => self.spec.allow_tool(&error.message),
             Remedy::MaxMode => self.spec.use_max_mode(),
             Remedy::None | Remedy::Retry | Remedy::Resume | Remedy::FreshToken => false,
@@ -435,7 +440,7 @@ impl Peer for AgentPeer {
 
     fn memory(&self) -> usize {
         let checkpoint = self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.bytes.len());
-        self.spec.memory() + self.since.memory() + checkpoint
+        self.spec.memory() + self.since.memory() + checkpoint + self.stream.spilled.memory()
     }
 
     fn drift(&self) -> DriftReport {

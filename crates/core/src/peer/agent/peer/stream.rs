@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use super::generation::Generation;
+use super::{generation::Generation, spilled::SpilledFiles};
 use crate::{codec::connect::Decoder, model::Millis};
 
 /// How many calls under way are told apart. What counts is whether there are any.
@@ -40,6 +40,7 @@ pub(super) struct Stream {
     /// [`BEGUN_CAP`].
     pub(super) begun: HashSet<String>,
     pub(super) generation: Generation,
+    pub(super) spilled: SpilledFiles,
     pub(super) stored: Stored,
     /// Heartbeats of the backend since it last said anything else.
     pub(super) heartbeats: u32,
@@ -71,6 +72,7 @@ impl Stream {
             open_steps: 0,
             begun: HashSet::new(),
             generation: Generation::default(),
+            spilled: SpilledFiles::default(),
             stored: Stored::Nothing,
             heartbeats: 0,
         }

@@ -13,8 +13,7 @@ use self::run::SpeakerRun;
 use super::{
     ChildEvent, ChildRequest, ChildStart, FromChild, HostedCall, HostedResult, Ready, Speaker,
     ToChild,
-    cap::cap,
-    prompt::{self, PromptLimits, PromptScope},
+    prompt::{self, PromptScope},
 };
 use crate::{
     error::{ErrorCode, TurnError},
@@ -22,7 +21,10 @@ use crate::{
     model::{Millis, Part, Tool, ToolCall, ToolResult, TurnRequest},
     peer::{
         DriftReport, InMessage, LinkError, LinkRelease, OutMessage, Peer, PeerCall, PeerEvent,
-        PeerFailure, PeerOutput, Remedy, Shown, StoredState, TurnClocks, TurnView, classify,
+        PeerFailure, PeerOutput, Remedy, Shown, StoredState, TurnClocks, TurnView,
+        blocks::BlockLimits,
+        cap::cap,
+        classify,
         conversation::{NO_RESULT, offered, said},
     },
 };
@@ -51,7 +53,7 @@ pub struct ChildPeer {
     model: String,
     conversation_id: String,
     workspace: Option<String>,
-    rules: PromptLimits,
+    rules: BlockLimits,
     run: Option<Box<SpeakerRun>>,
     output: VecDeque<ChildPeerOutput>,
     /// The prompt of a run that begins now.
@@ -92,7 +94,7 @@ impl Peer for ChildPeer {
             model,
             conversation_id,
             workspace: request.hints.workspace.clone(),
-            rules: PromptLimits { result_bytes, images },
+            rules: BlockLimits { result_bytes, images },
             run: None,
             output: VecDeque::new(),
             scope: scope.unwrap_or_default(),
