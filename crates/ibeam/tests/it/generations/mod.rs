@@ -1,5 +1,6 @@
 //! The service of both generations, spoken to in every way that ibeam knows: each form of a
 //! history, each way in which the model sees client tools, both transports.
+#![allow(clippy::print_stdout, reason = "what was seen is a table")]
 
 mod conversations;
 mod cuts;
@@ -106,7 +107,7 @@ impl Setup {
 
 /// What the model of the newest run knows.
 pub(super) fn newest(lab: &Lab) -> PromptReport {
-    lab.sim.prompts().pop().expect("no run reached the model")
+    lab.sim.prompts().pop().unwrap()
 }
 
 /// What of these is missing in what a model knows; the first is the system prompt.
