@@ -36,8 +36,8 @@ after(async () => {
   await backend?.stop();
 });
 
-async function collect(body) {
-  const stream = await client.chat.completions.create({ model, stream: true, ...body });
+async function collect(body, from = client) {
+  const stream = await from.chat.completions.create({ model, stream: true, ...body });
   let text = "";
   let finish = null;
   const calls = [];
@@ -107,4 +107,44 @@ test("a tool call and its result on the same upstream stream", async () => {
   });
   assert.equal(second.finish, "stop");
   assert.match(second.text, new RegExp(secret));
+});
+
+/** The same proxy in front of the service of autumn, with these switches. */
+async function inAutumn(switches, work) {
+  const backend = await sim(...switches.flatMap((value) => ["--switch", value]));
+  const peer = await startPeer(backend.url, simToken());
+  try {
+    const options = { apiKey: "unused", maxRetries: 0, timeout: 5_000 };
+    await work(new OpenAI({ baseURL: peer.baseURL, ...options }), backend);
+  } finally {
+    await peer.stop();
+    await backend.stop();
+  }
+}
+
+test("autumn: its model does not follow a system prompt behind a history", async () => {
+  await inAutumn([], async (client, backend) => {
+    const messages = [
+      { role: "system", content: "Be brief." },
+      { role: "user", content: "My word is heliotrope." },
+      { role: "assistant", content: "Noted." },
+      { role: "user", content: "Say hello" },
+    ];
+    await collect({ messages }, client);
+    const prompts = await (await fetch(`${backend.url}/sim/prompts`)).json();
+    const known = (prompts.prompts ?? prompts).at(-1);
+    assert.deepEqual(known.instructions, []);
+    assert.match(JSON.stringify(known.entries), /heliotrope/);
+  });
+});
+
+test("autumn: its tools wait for the state of MCP servers, which it does not answer", async () => {
+  const messages = [{ role: "user", content: 'Use the tool get_weather {"city":"Oslo"}' }];
+  await inAutumn([], async (client) => {
+    await assert.rejects(collect({ messages, tools }, client), /timed out/);
+  });
+  await inAutumn(["tools.mcp_state=off"], async (client) => {
+    const answer = await collect({ messages, tools }, client);
+    assert.equal(answer.finish, "tool_calls", answer.text);
+  });
 });

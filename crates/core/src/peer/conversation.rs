@@ -10,6 +10,9 @@ pub(crate) const NO_RESULT: &str = "The client sent no result for this call.";
 /// What is asked when the conversation ends with an answer.
 pub(crate) const GO_ON: &str = "Continue from exactly where you stopped. Repeat nothing.";
 
+/// What is asked where the conversation ends with results.
+pub(crate) const USE_RESULTS: &str = "Go on with the results above. Do not repeat the calls.";
+
 /// The tools that the model may call.
 pub(crate) fn offered(request: &TurnRequest) -> Cow<'_, [Tool]> {
     match &request.tool_choice {

@@ -4,6 +4,8 @@
 
 pub mod acp;
 pub mod agent;
+mod blocks;
+mod cap;
 pub mod child;
 pub(crate) mod classify;
 pub mod cli;

@@ -74,7 +74,7 @@ pub(super) struct UpstreamOptions {
     /// Make the simulator keep blobs from one stream to the next
     #[arg(long, requires = "sim")]
     keep_blobs: bool,
-    /// Set a switch of the simulator, such as `preset=autumn`; may be repeated
+    /// Set a switch of the simulator, such as `preset=summer`; may be repeated
     /// (`ibeam sim --list-switches`)
     #[arg(long, value_name = "NAME=VALUE", requires = "sim", value_parser = simulator_switch)]
     switch: Vec<String>,

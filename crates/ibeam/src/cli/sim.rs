@@ -24,7 +24,7 @@ Examples:
   ibeam sim --port 9100
   curl http://127.0.0.1:9100/sim/stats          what it saw so far, as JSON
   curl http://127.0.0.1:9100/sim/prompts        what its models know
-  ibeam sim --switch preset=autumn --switch tools.mode=direct
+  ibeam sim --switch preset=summer              as the service was until August 2026
   CURSOR_API_URL=http://127.0.0.1:9100 CURSOR_ACCESS_TOKEN=\"$(ibeam sim --token)\" ibeam up
   ibeam sim --port 9100 --tls-cert cert.pem --tls-key key.pem --scenario turns.toml")]
 pub(super) struct SimCommand {
@@ -64,7 +64,7 @@ pub(super) struct SimCommand {
     /// How long issued access tokens are valid, such as `10m`
     #[arg(long, value_name = "TIME", value_parser = config::duration)]
     token_lifetime: Option<Duration>,
-    /// Set a switch of the service's behaviour, or `preset=autumn`; may be repeated
+    /// Set a switch of the service's behaviour, or `preset=summer`; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = simulator_switch)]
     switch: Vec<String>,
     /// Print all switches with their values and meanings, and exit

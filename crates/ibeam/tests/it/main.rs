@@ -31,6 +31,7 @@ mod embed;
 mod endings;
 mod fake_agent;
 mod faults;
+mod generations;
 mod identical_windows;
 #[cfg(unix)]
 mod instance;

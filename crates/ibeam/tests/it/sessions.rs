@@ -6,7 +6,10 @@ use http_body_util::BodyExt as _;
 use ibeam_sim::{Scenario, SimConfig};
 use tokio::time::{Instant, sleep};
 
-use crate::lab::{Lab, chat};
+use crate::{
+    generations::Setup,
+    lab::{Lab, chat},
+};
 
 const ENDLESS: &str =
     "[[rule]]\nsteps = [{ text = { text = \"tick \", repeat = 100000, pace_ms = 100 } }]";
@@ -166,10 +169,11 @@ async fn replaced_conversation_id_is_kept() {
     assert_eq!(lab.sim.stats().runs_started, 4, "one run was lost, not one per turn");
 }
 
-/// More blobs than fit into one read, asked for all at once.
+/// More blobs than fit into one read, asked for all at once. The service of the summer took every
+/// message as an entry of its own.
 #[tokio::test(start_paused = true)]
 async fn long_history_is_fetched_completely() {
-    let lab = Lab::scenario("[[rule]]\nsteps = [{ text = \"ok\" }]");
+    let lab = Setup::SUMMER.lab("[[rule]]\nsteps = [{ text = \"ok\" }]");
     let mut messages = Vec::new();
     for n in 0..600 {
         messages.push(serde_json::json!({ "role": "user", "content": format!("question {n}") }));

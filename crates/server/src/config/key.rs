@@ -144,7 +144,7 @@ keys! {
         "the mode of requests that do not name one: `agent`, `ask` or `plan`, and `max` for the model's maximum mode: `plan, max`";
     InlineContext "agent.inline_context" [] = "false",
         "send the request context with the first message; off: when Cursor asks for it";
-    History "history" [] = "rules-roots",
+    History "history" [] = "auto",
         "how a conversation is sent that has no stored state: `auto` (by model), `resume-roots`, `user-roots`, `transcript` or `rules-roots`";
     AllowWebSearch "allow.web_search" [] = "false", "allow models to use Cursor's own web search";
     AllowWebFetch "allow.web_fetch" [] = "false", "allow models to use Cursor's own page fetch";

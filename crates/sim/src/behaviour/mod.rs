@@ -23,9 +23,9 @@ const PRESET: &str = "preset";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Preset {
     /// As observed until August 2026.
-    #[default]
     Summer,
     /// As observed since September 2026, and strict where observations differ.
+    #[default]
     Autumn,
 }
 

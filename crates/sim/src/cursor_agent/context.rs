@@ -12,7 +12,6 @@ use tokio::time::Instant;
 
 use super::{
     mcp::{McpConnection, McpServerConfig},
-    prompt_blocks::{self, ParsedPrompt},
     state_dir::{StateDir, StoredChat},
     switches::{FakeSwitch, FakeSwitches},
     tool_calls::ToolActivity,
@@ -23,6 +22,7 @@ use crate::{
     behaviour::{Behaviour, BehaviourChanges, Preset},
     config::SimConfig,
     engine::SimState,
+    prompt::blocks::{self, ParsedPrompt},
     scenario::{Quirk, Quirks, Scenario},
 };
 
@@ -137,7 +137,7 @@ impl FakeAgent {
             counts.runs += 1;
             counts.runs
         })?;
-        log.chat.messages.extend(parsed.request.map(|text| prompt_blocks::said("user", &text)));
+        log.chat.messages.extend(parsed.request.map(|text| blocks::said("user", &text)));
         let conversations = &self.sim.conversations;
         let mut counted = Ok(());
         let turn = FakeTurn::begin(&self.sim, ask, tools, |run| {
@@ -189,7 +189,7 @@ impl ChatLog {
     fn settle(&mut self) {
         if !self.text.is_empty() {
             let text = std::mem::take(&mut self.text);
-            self.chat.messages.push(prompt_blocks::said("assistant", &text));
+            self.chat.messages.push(blocks::said("assistant", &text));
         }
     }
 
@@ -201,10 +201,7 @@ impl ChatLog {
 /// A call and its result as messages of the history.
 fn messages(act: &ToolActivity) -> [Value; 2] {
     let (id, name) = (act.call_id.as_str(), act.name());
-    [
-        prompt_blocks::called(id, name, act.input()),
-        prompt_blocks::answered(id, name, &act.output(), !act.good()),
-    ]
+    [blocks::called(id, name, act.input()), blocks::answered(id, name, &act.output(), !act.good())]
 }
 
 /// `AGENTS.md`, `CLAUDE.md` and `.cursor/rules` (§9.2).

@@ -51,7 +51,6 @@ mod messages;
 mod output;
 mod permissions;
 mod print;
-mod prompt_blocks;
 mod state_dir;
 mod switches;
 mod tool_calls;

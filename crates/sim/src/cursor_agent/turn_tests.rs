@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use super::{FakeTurn, FakeTurnEvent, FakeTurnRequest};
 use crate::{
+    behaviour::Preset,
     config::SimConfig,
     cursor_agent::toolbox::FakeTools,
     engine::SimState,
@@ -11,6 +12,8 @@ use crate::{
 fn sim(scenario: &str) -> Arc<SimState> {
     let mut config = SimConfig::scenario(Scenario::from_toml(scenario).unwrap());
     config.quirks.extend([Quirk::Terse]);
+    // As in the stand-in: what has changed since is about the wire.
+    config.behaviour = Preset::Summer.into();
     Arc::new(SimState::new(config))
 }
 
@@ -53,7 +56,7 @@ async fn turn_has_the_answer_of_the_simulator() {
 
 #[tokio::test(start_paused = true)]
 async fn history_is_known_to_the_model() {
-    let history = vec![crate::cursor_agent::prompt_blocks::said("user", "my cat is Tom")];
+    let history = vec![crate::prompt::blocks::said("user", "my cat is Tom")];
     let ask = FakeTurnRequest { history, ..ask("what did I say?") };
     assert_eq!(text(&events(&sim(""), ask).await), "Earlier you said:\n- my cat is Tom");
 }

@@ -39,7 +39,7 @@ impl SimRun {
             if steps.is_empty() {
                 return Ok(());
             }
-        } else if self.prompt.resume && !start.known {
+        } else if self.prompt.goes_on() && !start.known {
             if self.answered_already() {
                 return Ok(());
             }

@@ -16,9 +16,8 @@ impl SimRun {
     /// Chooses the rule and applies its settings for the stream. Without effect when that
     /// depends on a history that was not read yet.
     pub(crate) fn choose(&mut self) {
-        // The question of such a run is in its history.
-        let read = !(self.prompt.resume && self.behaviour().roots_resume_verbatim);
-        self.choose_with(read);
+        let verbatim = self.behaviour().roots_resume_verbatim;
+        self.choose_with(!self.prompt.asks_by_history(verbatim));
     }
 
     fn choose_with(&mut self, read: bool) {

@@ -374,7 +374,8 @@ impl SimRun {
     }
 
     pub(crate) fn user_json(&self) -> Bytes {
-        let text = &self.prompt.text;
+        let user = self.prompt.user_message.as_ref();
+        let text = user.map_or("", |user| &user.text);
         match self.behaviour().roots_fetch {
             true => message_json("user", &server_entries::query(text)).to_string().into(),
             false => message_json("user", text).to_string().into(),

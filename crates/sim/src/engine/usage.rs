@@ -91,6 +91,8 @@ impl SimRun {
         let (input, cache_read) = self.reported_input();
         // Row 26: the cached part belongs to the input.
         let cached = if self.has(Quirk::InputWithoutCache) { cache_read } else { 0 };
+        // A script may say that the input was smaller than the prompt here.
+        let cache_read = usage.input.map_or(cache_read, |input| cache_read.min(input));
         TurnEndedUpdate {
             input_tokens: usage.input.or_else(|| Some(input.saturating_sub(cached))),
             output_tokens: usage.output.or_else(|| Some(self.output_tokens())),

@@ -3,7 +3,11 @@
 
 use serde_json::Value;
 
-use super::{HistoryMessage, RunPrompt, images, server_entries};
+use super::{
+    CalledNames, HistoryMessage, RunPrompt,
+    blocks::{self, ParsedPrompt},
+    images, server_entries,
+};
 use crate::{
     behaviour::{Behaviour, RootImages, RulesShown, SystemField, ToolsMode},
     record::{PromptEntry, PromptReport},
@@ -17,10 +21,12 @@ impl RunPrompt {
         if !behaviour.result_is_error_visible {
             self.history.iter_mut().for_each(HistoryMessage::judge_by_text);
         }
+        self.unfold_history();
         if self.resume && behaviour.roots_resume_verbatim {
             self.settle_verbatim(entries, behaviour.roots_images);
         } else {
             self.settle_message(behaviour);
+            self.unfold_message();
         }
         match behaviour.system_spec29 {
             SystemField::Obey => self.rules.extend(self.system_spec.clone()),
@@ -30,6 +36,35 @@ impl RunPrompt {
             self.rules.extend(self.custom_prompt.clone());
         }
         self.settle_tools(behaviour);
+    }
+
+    /// Reads conversations that the client has written into messages of the user, as a model does.
+    fn unfold_history(&mut self) {
+        let mut history = Vec::new();
+        for said in std::mem::take(&mut self.history) {
+            if said.role == "user" {
+                let asked = unfold(&mut history, &said.text);
+                history.extend(asked.map(|text| HistoryMessage { text, ..said }));
+            } else {
+                history.push(said);
+            }
+        }
+        self.history = history;
+    }
+
+    /// The same for the message that the run is about.
+    fn unfold_message(&mut self) {
+        if self.user_message.is_none() {
+            return;
+        }
+        let known = self.history.len();
+        let asked = unfold(&mut self.history, &self.text);
+        self.nudged = asked.is_none();
+        self.text = asked.unwrap_or_default();
+        // Images of the earlier messages come with this one.
+        let told = self.history.iter().skip(known);
+        let earlier: usize = told.map(|said| said.text.matches("[image ").count()).sum();
+        self.images = self.images.saturating_sub(earlier);
     }
 
     /// The prompt is the client's root entries and nothing else.
@@ -147,6 +182,18 @@ impl RunPrompt {
             tools: self.tools.iter().map(|tool| tool.tool_name.clone()).collect(),
         }
     }
+}
+
+/// Adds the conversation in a message of the user to the history. Returns what is asked then;
+/// `None` to go on with the results before it.
+fn unfold(history: &mut Vec<HistoryMessage>, text: &str) -> Option<String> {
+    if let Some(folded) = ParsedPrompt::folded(text) {
+        let names = CalledNames::new(&folded.messages);
+        history.extend(folded.messages.iter().flat_map(|said| HistoryMessage::all(said, &names)));
+        return folded.request;
+    }
+    let after_results = history.last().is_some_and(HistoryMessage::is_result);
+    (!(after_results && blocks::asks_to_go_on(text))).then(|| text.to_owned())
 }
 
 #[cfg(test)]

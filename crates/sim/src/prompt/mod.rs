@@ -1,6 +1,7 @@
 //! The input of a run: the question, the model, the tools, the rules, and the history from
 //! blobs.
 
+pub(crate) mod blocks;
 mod effective;
 mod images;
 mod message;
@@ -56,6 +57,8 @@ pub(crate) struct RunPrompt {
     system_spec: Option<String>,
     /// The question is the last entry of the history.
     asked_in_roots: bool,
+    /// The message only asks to go on with the results before it.
+    nudged: bool,
     /// System messages in the prompt, which it usually ignores.
     pub(crate) system: Vec<String>,
     pub(crate) history: Vec<HistoryMessage>,
@@ -171,7 +174,18 @@ impl RunPrompt {
 
     /// Whether the user asks something, as opposed to a turn that continues.
     pub(crate) fn asks_anew(&self) -> bool {
-        self.user_message.is_some() || self.asked_in_roots
+        (self.user_message.is_some() && !self.nudged) || self.asked_in_roots
+    }
+
+    /// Whether a turn goes on, with a new run.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.resume || self.nudged
+    }
+
+    /// Whether the history has to be read to know what is asked.
+    pub(crate) fn asks_by_history(&self, verbatim: bool) -> bool {
+        let folded = blocks::ParsedPrompt::folded(&self.text).is_some();
+        (self.resume && verbatim) || folded || blocks::asks_to_go_on(&self.text)
     }
 
     fn add_tools(&mut self, tools: &[McpToolDefinition]) {
@@ -199,11 +213,9 @@ impl RunPrompt {
     pub(crate) fn facts(&self, nth: u64, http1: bool, read: bool) -> RunFacts<'_> {
         let past = HistoryFacts {
             text: &self.text,
-            resume: self.resume && !self.asked_in_roots,
-            history: match self.asked_in_roots {
-                true => !self.history.is_empty(),
-                false => !self.state.root_prompt_messages_json.is_empty(),
-            },
+            resume: self.goes_on() && !self.asked_in_roots,
+            history: !self.history.is_empty()
+                || (!self.asked_in_roots && !self.state.root_prompt_messages_json.is_empty()),
         };
         RunFacts {
             model: &self.model,

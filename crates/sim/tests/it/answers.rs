@@ -14,13 +14,13 @@ use ibeam_proto::agent::{
 use ibeam_sim::{Scenario, Sim, SimConfig};
 use prost::Message as _;
 
-use crate::peer::{Ended, Heard, Peer, approval, beats, send};
+use crate::peer::{Ended, Heard, Peer, approval, beats, send, summer};
 
 /// Plays one step and then a text; the replies are sent one after the other.
 async fn play(step: &str, quirks: &str, replies: Vec<Bytes>) -> (Heard, Vec<String>) {
     let scenario =
         format!("quirks = [\"terse\"{quirks}]\n[[rule]]\nsteps = [{step}, {{ text = \"done\" }}]");
-    let sim = Sim::new(SimConfig::scenario(Scenario::from_toml(&scenario).unwrap()));
+    let sim = Sim::new(summer(SimConfig::scenario(Scenario::from_toml(&scenario).unwrap())));
     let mut peer = Peer::new(&sim);
     (peer.inline_context, peer.mute) = (true, true);
     peer.patience = Duration::from_secs(120);
@@ -184,7 +184,7 @@ async fn blobs_are_answered_by_their_own_arm() {
 /// Sends the request, then closes the client's side.
 async fn half_closed(quirks: &str) -> (Heard, Sim) {
     let scenario = format!("quirks = [{quirks}]\n[[rule]]\nsteps = [{{ text = \"done\" }}]");
-    let sim = Sim::new(SimConfig::scenario(Scenario::from_toml(&scenario).unwrap()));
+    let sim = Sim::new(summer(SimConfig::scenario(Scenario::from_toml(&scenario).unwrap())));
     let mut peer = Peer::new(&sim);
     (peer.inline_context, peer.mute) = (true, true);
     let (tx, pending) = peer.open().await;

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use ibeam_proto::agent::exec_server_message::Message as Exec;
 use ibeam_sim::{Quirk, Quirks, Scenario, Sim, SimConfig};
 
-use crate::peer::{Ended, Heard, Peer};
+use crate::peer::{Ended, Heard, Peer, summer};
 
 const TASK: &str = "Read the file notes-7f3a.txt, replace \"alpha\" with \"beta\" in it, then \
                     run `cat notes-7f3a.txt`.";
@@ -31,7 +31,7 @@ fn coder(sim: &Sim) -> Peer {
 
 #[tokio::test(start_paused = true)]
 async fn task_is_done_step_by_step() {
-    let sim = Sim::default();
+    let sim = Sim::new(summer(SimConfig::default()));
     let mut peer = coder(&sim);
     peer.tool_time = Duration::from_secs(100);
     let heard = peer.ask(TASK).await;
@@ -45,7 +45,7 @@ async fn task_is_done_step_by_step() {
 
 #[tokio::test(start_paused = true)]
 async fn patch_is_made_from_the_lines_that_were_read() {
-    let sim = Sim::default();
+    let sim = Sim::new(summer(SimConfig::default()));
     let mut peer = Peer::new(&sim).tool("exec_command", Bytes::new());
     peer = peer.tool("apply_patch", Bytes::new());
     peer.mcp_text = "Output:\nfirst\nthe alpha line".to_owned();
@@ -67,7 +67,7 @@ async fn changes_are_written_into_the_answer_without_tools() {
     let wish = "Now replace \"alpha\" with \"beta\" in notes-7f3a.txt.";
     let change = "notes-7f3a.txt\n```\n<<<<<<< SEARCH\nthe alpha line\n=======\nthe beta \
                   line\n>>>>>>> REPLACE\n```";
-    let sim = Sim::default();
+    let sim = Sim::new(summer(SimConfig::default()));
     let mut peer = Peer::new(&sim);
     peer.cloud_rule = Some(rule.to_owned());
     let mut request = peer.request(wish);
@@ -84,7 +84,7 @@ async fn changes_are_written_into_the_answer_without_tools() {
 
 fn native() -> Sim {
     let quirks = Quirks::default().with(Quirk::NativeToolsFirst);
-    Sim::new(SimConfig { quirks, ..SimConfig::default() })
+    Sim::new(summer(SimConfig { quirks, ..SimConfig::default() }))
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,7 +130,8 @@ async fn tool_error_ends_the_task() {
 
 #[tokio::test(start_paused = true)]
 async fn arguments_are_streamed_in_pieces() {
-    let heard = coder(&Sim::default()).ask("replace `a` with `b` in f.txt").await;
+    let heard =
+        coder(&Sim::new(summer(SimConfig::default()))).ask("replace `a` with `b` in f.txt").await;
     let (first, rest) = heard.partials.split_first().unwrap();
     assert_eq!(first, &(String::new(), false), "an empty arm that names nothing");
     assert!(rest.iter().all(|(_, named)| *named));
@@ -146,7 +147,7 @@ async fn arguments_are_streamed_in_pieces() {
             "[[rule]]\nsteps = [{{ exec = {{ arm = \"mcp\", args = {{ name = \"t\", args = \
              {{ n = \"123\" }} }}{partial} }} }}]"
         );
-        let sim = Sim::new(SimConfig::scenario(Scenario::from_toml(&scenario).unwrap()));
+        let sim = Sim::new(summer(SimConfig::scenario(Scenario::from_toml(&scenario).unwrap())));
         assert_eq!(Peer::new(&sim).ask("go").await.partials.len(), pieces, "{partial}");
     }
 }
@@ -167,7 +168,7 @@ async fn batch_waits_for_all_of_its_calls() {
             { text = " Got {result}" },
         ]
     "#;
-    let sim = Sim::new(SimConfig::scenario(Scenario::from_toml(scenario).unwrap()));
+    let sim = Sim::new(summer(SimConfig::scenario(Scenario::from_toml(scenario).unwrap())));
     let mut peer = Peer::new(&sim);
     let start = tokio::time::Instant::now();
     let heard = peer.ask("go").await;
@@ -179,7 +180,7 @@ async fn batch_waits_for_all_of_its_calls() {
 
 #[tokio::test(start_paused = true)]
 async fn two_hundred_conversations_do_not_mix() {
-    let sim = Sim::new(SimConfig { pace: Duration::ZERO, ..SimConfig::default() });
+    let sim = Sim::new(summer(SimConfig { pace: Duration::ZERO, ..SimConfig::default() }));
     let mut running = Vec::new();
     for number in 0..200 {
         let mut peer = coder(&sim);

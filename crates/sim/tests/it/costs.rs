@@ -8,14 +8,14 @@ use serde_json::Value;
 
 use crate::{
     http1,
-    peer::{CONVERSATION, Ended, Peer, call, resume},
+    peer::{CONVERSATION, Ended, Peer, call, resume, summer},
 };
 
 #[tokio::test(start_paused = true)]
 async fn every_run_waits_for_the_model_once() {
     let bootstrap = Duration::from_secs(25);
     let config = SimConfig { bootstrap, pace: Duration::ZERO, ..SimConfig::default() };
-    let sim = Sim::new(config);
+    let sim = Sim::new(summer(config));
     let mut peer = Peer::new(&sim).tool("bash", Bytes::new());
     let start = tokio::time::Instant::now();
     let heard = peer.ask("run `a`, then run `b`, then run `c`").await;
@@ -29,7 +29,7 @@ async fn every_run_waits_for_the_model_once() {
 
 #[tokio::test(start_paused = true)]
 async fn bytes_are_counted_per_run_and_in_total() {
-    let sim = Sim::default();
+    let sim = Sim::new(summer(SimConfig::default()));
     let mut peer = Peer::new(&sim).tool("bash", Bytes::new());
     let heard = peer.ask("run `a`, then run `b`").await;
     let received: usize = heard.chunks.iter().sum();

@@ -9,14 +9,15 @@ use ibeam_proto::agent::{
     SelectedImage, UserMessage, conversation_turn_structure, exec_server_message::Message as Exec,
     selected_image,
 };
-use ibeam_sim::{Quirk, Quirks, Sim, SimConfig};
+use ibeam_sim::{Quirk, Sim, SimConfig};
 use prost::Message as _;
 use serde_json::Value;
 
-use crate::peer::{self, Ended, Heard, Peer};
+use crate::peer::{self, Ended, Heard, Peer, summer};
 
+/// The quirks are those of the summer.
 fn sim(quirk: Quirk) -> Sim {
-    Sim::new(SimConfig { quirks: Quirks::default().with(quirk), ..SimConfig::default() })
+    with(Some(quirk)).sim
 }
 
 async fn ask(quirk: Quirk, text: &str) -> (Heard, Peer) {
@@ -166,7 +167,7 @@ fn every_switch_names_its_row() {
 
 fn with(quirk: Option<Quirk>) -> Peer {
     let quirks = quirk.into_iter().collect();
-    Peer::new(&Sim::new(SimConfig { quirks, ..SimConfig::default() }))
+    Peer::new(&Sim::new(summer(SimConfig { quirks, ..SimConfig::default() })))
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::{
     http1,
-    peer::{Ended, Heard, Peer, resume},
+    peer::{Ended, Heard, Peer, resume, summer},
 };
 
 const TASK: &str = "Read the file a.txt, replace \"x\" with \"y\" in it, then run `cat a.txt`.";
@@ -28,7 +28,7 @@ fn tools_called(heard: &Heard) -> usize {
 #[tokio::test(start_paused = true)]
 async fn checkpoint_has_the_whole_conversation() {
     for keep_blobs in [false, true] {
-        let sim = Sim::new(SimConfig { keep_blobs, ..SimConfig::default() });
+        let sim = Sim::new(summer(SimConfig { keep_blobs, ..SimConfig::default() }));
         let mut peer = coder(&sim);
         // The first request has a history that the client has built.
         let mut request = peer.request("My dog is Rex");
@@ -65,7 +65,7 @@ async fn checkpoint_has_the_whole_conversation() {
 
 #[tokio::test(start_paused = true)]
 async fn results_after_a_checkpoint_are_used() {
-    let sim = Sim::default();
+    let sim = Sim::new(summer(SimConfig::default()));
     let mut peer = coder(&sim);
     let before = peer.ask("My cat is Tom").await.checkpoint.unwrap();
     let messages = [
@@ -99,7 +99,7 @@ async fn results_after_a_checkpoint_are_used() {
 
 #[tokio::test(start_paused = true)]
 async fn failed_result_in_the_history_ends_the_task() {
-    let mut peer = coder(&Sim::default());
+    let mut peer = coder(&Sim::new(summer(SimConfig::default())));
     let messages = [
         json!({"role": "user", "content": TASK}),
         json!({"role": "tool", "content": [{"type": "tool-result", "toolCallId": "call_1",
@@ -133,7 +133,7 @@ async fn broken_at(frame: u64, how: &StreamFault, sse: bool) -> (Heard, Heard, S
     let cut = Some(StreamCut { after_frames: frame, how: how.clone() });
     let rules = vec![ScenarioRule { cut, times: Some(1), ..ScenarioRule::default() }];
     let scenario = Scenario { rules, ..Scenario::builtin() };
-    let sim = Sim::new(SimConfig::scenario(scenario));
+    let sim = Sim::new(summer(SimConfig::scenario(scenario)));
     let mut peer = coder(&sim);
     let request = peer.request(TASK);
     let first = Box::pin(run(&mut peer, request, sse)).await;
@@ -152,7 +152,7 @@ async fn run(peer: &mut Peer, request: ibeam_proto::agent::AgentRunRequest, sse:
 
 #[tokio::test(start_paused = true)]
 async fn connection_lost_at_any_frame_loses_nothing() {
-    let sim = Sim::default();
+    let sim = Sim::new(summer(SimConfig::default()));
     let whole = coder(&sim).ask(TASK).await;
     let frames = sim.stats().server_frames;
     assert!(frames > 60, "{frames}");
@@ -199,7 +199,7 @@ async fn script_resumes_after_the_given_results() {
             { text = "Last: {result}" },
         ]
     "#;
-    let sim = Sim::new(SimConfig::scenario(Scenario::from_toml(scenario).unwrap()));
+    let sim = Sim::new(summer(SimConfig::scenario(Scenario::from_toml(scenario).unwrap())));
     let mut peer = Peer::new(&sim);
     peer.mcp_text = "from the call".to_owned();
     for (results, text, calls) in

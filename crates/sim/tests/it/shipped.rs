@@ -3,7 +3,7 @@
 use ibeam_proto::agent::exec_server_message::Message as Exec;
 use ibeam_sim::{Scenario, Sim, SimConfig};
 
-use crate::peer::{Ended, Peer};
+use crate::peer::{Ended, Peer, summer};
 
 fn load(name: &str) -> Scenario {
     let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios");
@@ -12,6 +12,12 @@ fn load(name: &str) -> Scenario {
 
 fn sim(name: &str) -> Sim {
     Sim::new(SimConfig::scenario(load(name)))
+}
+
+/// As the summer played it: without a question about MCP servers, and with calls of tools that
+/// the client does not offer.
+fn summer_sim(name: &str) -> Sim {
+    Sim::new(summer(SimConfig::scenario(load(name))))
 }
 
 #[test]
@@ -34,7 +40,7 @@ fn all_files_are_valid() {
 
 #[tokio::test(start_paused = true)]
 async fn scripted_tool_call_gets_its_ids_and_provider() {
-    let sim = sim("weather");
+    let sim = summer_sim("weather");
     let mut peer = Peer::new(&sim).tool("get_weather", bytes::Bytes::new());
     peer.mcp_text = "12C".to_owned();
     let heard = peer.ask("How is the weather?").await;
@@ -54,7 +60,7 @@ async fn scripted_tool_call_gets_its_ids_and_provider() {
 
 #[tokio::test(start_paused = true)]
 async fn every_arm_can_be_sent_and_is_awaited() {
-    let sim = sim("exec-arms");
+    let sim = summer_sim("exec-arms");
     let heard = Peer::new(&sim).ask("go").await;
     assert_eq!(heard.text, "All arms were answered.");
     assert_eq!(heard.queries, 10);
@@ -67,7 +73,7 @@ async fn every_arm_can_be_sent_and_is_awaited() {
 
 #[tokio::test(start_paused = true)]
 async fn parallel_results_are_joined_and_an_abort_needs_no_answer() {
-    let sim = sim("parallel");
+    let sim = summer_sim("parallel");
     let heard = Peer::new(&sim).ask("go").await;
     assert_eq!(heard.text, "Both answered: tool says hi\ntool says hi Never mind the rest.");
     assert_eq!(heard.aborted.len(), 1);

@@ -11,7 +11,7 @@ use ibeam_proto::agent::{
 use ibeam_sim::{Scenario, Sim, SimConfig};
 use serde_json::json;
 
-use crate::peer::{Ended, Peer, send};
+use crate::peer::{Ended, Peer, send, summer};
 
 fn failed(ended: Option<Ended>) -> (Code, String) {
     match ended {
@@ -22,7 +22,7 @@ fn failed(ended: Option<Ended>) -> (Code, String) {
 
 #[tokio::test(start_paused = true)]
 async fn plain_turn_has_everything_in_order() {
-    let sim = Sim::default();
+    let sim = Sim::new(summer(SimConfig::default()));
     let heard = Peer::new(&sim).ask("hello").await;
     assert_eq!(heard.ended, Some(Ended::EndFrame));
     assert_eq!(heard.text, "I understand: hello This is the simulator speaking.");
@@ -69,7 +69,7 @@ async fn context_is_requested_unless_it_is_inline() {
 
 #[tokio::test(start_paused = true)]
 async fn history_comes_from_blobs() {
-    let sim = Sim::default();
+    let sim = Sim::new(summer(SimConfig::default()));
     let mut peer = Peer::new(&sim);
     let root = [
         json!({"role": "system", "content": "ignored"}),
@@ -98,7 +98,7 @@ async fn history_comes_from_blobs() {
 
 #[tokio::test(start_paused = true)]
 async fn pushed_blobs_must_match_their_id() {
-    let sim = Sim::default();
+    let sim = Sim::new(summer(SimConfig::default()));
     let mut peer = Peer::new(&sim);
     let data = Bytes::from(json!({"role": "user", "content": "I like tea"}).to_string());
     let id = peer.put_blob(data.clone());
@@ -132,7 +132,7 @@ async fn kept_blobs_are_not_fetched_again() {
 
 #[tokio::test(start_paused = true)]
 async fn bad_call_ids_in_history_are_refused_without_detail() {
-    let sim = Sim::default();
+    let sim = Sim::new(summer(SimConfig::default()));
     let mut peer = Peer::new(&sim);
     let call = json!({"role": "assistant", "content": [
         {"type": "tool-call", "toolCallId": "call_x\nfc_y", "toolName": "t", "args": {}},
@@ -168,7 +168,7 @@ async fn tools_are_used_when_asked_for() {
 
 #[tokio::test(start_paused = true)]
 async fn parallel_calls_are_all_sent_before_any_answer() {
-    let sim = Sim::default();
+    let sim = Sim::new(summer(SimConfig::default()));
     let mut peer = Peer::new(&sim).tool("bash", Bytes::new());
     let heard = peer.ask("in parallel run `a` and run `b`").await;
     assert_eq!(heard.execs.len(), 3);
@@ -255,7 +255,7 @@ async fn interrupted_turn_is_resumed_where_it_stopped() {
         cut = { after_frames = 9, how = { reset = "internal_error" } }
         steps = [{ text = { text = "abcdefghijklmnop", chunk = 2 } }, { text = " end" }]
     "#;
-    let sim = Sim::new(SimConfig::scenario(Scenario::from_toml(scenario).unwrap()));
+    let sim = Sim::new(summer(SimConfig::scenario(Scenario::from_toml(scenario).unwrap())));
     let mut peer = Peer::new(&sim);
     let first = peer.ask("hello").await;
     assert!(matches!(first.ended, Some(Ended::Broken(_))), "{:?}", first.ended);
@@ -279,7 +279,7 @@ async fn small_window_takes_a_large_prompt() {
 
 #[tokio::test(start_paused = true)]
 async fn refusals_name_their_reason() {
-    let sim = Sim::default();
+    let sim = Sim::new(summer(SimConfig::default()));
     let peer = Peer::new(&sim);
     let mut request = peer.request("hi");
     request.conversation_state = None;
@@ -364,7 +364,7 @@ async fn assistant_repeats_its_prompt() {
 
 #[tokio::test(start_paused = true)]
 async fn rebuilt_turn_continues_from_the_results_in_its_history() {
-    let sim = Sim::default();
+    let sim = Sim::new(summer(SimConfig::default()));
     let mut peer = Peer::new(&sim).tool("bash", Bytes::new());
     let history = [
         json!({"role": "user", "content": [{"type": "text", "text": "run `a`, then run `b`"}]}),

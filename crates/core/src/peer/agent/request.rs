@@ -246,7 +246,7 @@ impl RunSpec {
             }
         };
         let has_images = matches!(&self.action, RunAction::User(m) if m.selected_context.is_some())
-            || self.told && self.has_images;
+            || self.has_images;
         let run = AgentRunRequest {
             conversation_state: match &self.state {
                 RunState::Built(state) if raw.is_none() => {

@@ -20,9 +20,12 @@ use super::{
     service_facts::ImageShape,
     tools::{Toolbox, alias, wire_name},
 };
-use crate::model::{
-    Image, ImageSource, Item, Message, Part, Role, ToolCall, ToolResult,
-    ids::{CallId, hex, uuid_from_content},
+use crate::{
+    model::{
+        Image, ImageSource, Item, Message, Part, Role, ToolCall, ToolResult,
+        ids::{CallId, hex, uuid_from_content},
+    },
+    peer::blocks::{BlockLimits, BlockWriter},
 };
 
 /// How entries are written.
@@ -47,27 +50,40 @@ pub(super) fn put(items: &[Item], style: EntryStyle, most: usize, blobs: &mut Bl
     json.map(|json| blobs.put(json)).collect()
 }
 
-/// The system prompt as the first entry. The order of its fields marks it as ours.
+/// The system prompt as the first entry.
 pub(super) fn put_system(text: &str, blobs: &mut Blobs) -> Bytes {
     #[derive(Serialize)]
     struct SystemEntry<'a> {
-        content: &'a str,
         role: &'static str,
+        content: &'a str,
     }
-    let entry = SystemEntry { content: text, role: "system" };
-    blobs.put(serde_json::to_vec(&entry).unwrap_or_default())
-}
-
-/// Whether an entry is the system prompt as we write it, and not the service's.
-pub(super) fn is_our_system(blob: &[u8]) -> bool {
-    blob.starts_with(br#"{"content":"#) && blob.ends_with(br#""role":"system"}"#)
+    blobs.put(marked(&SystemEntry { role: "system", content: text }))
 }
 
 /// The system prompt as an entry of the user, where the first entry is the service's own.
 pub(super) fn put_rules(text: &str, blobs: &mut Blobs) -> Bytes {
     let text = format!("<rules>\n{text}\n</rules>");
     let entry = PromptEntry::user(vec![PromptPart::Text { text: text.into() }]);
-    blobs.put(serde_json::to_vec(&entry).unwrap_or_default())
+    blobs.put(marked(&entry))
+}
+
+/// An entry with a space that no serialiser writes, which marks it as ours.
+fn marked(entry: &impl Serialize) -> Vec<u8> {
+    let mut json = serde_json::to_vec(entry).unwrap_or_default();
+    if !json.is_empty() {
+        json.insert(1, b' ');
+    }
+    json
+}
+
+/// Whether an entry is the system prompt as we write it, and not the service's.
+pub(super) fn is_our_system(blob: &[u8]) -> bool {
+    blob.starts_with(br#"{ "role":"system","#)
+}
+
+/// Whether an entry is the system prompt as we write it for the user.
+pub(super) fn is_our_rules(blob: &[u8]) -> bool {
+    blob.starts_with(br#"{ "role":"user","#)
 }
 
 /// The system prompt of the client, and the tools that it offers.
@@ -81,12 +97,12 @@ pub(super) fn system_text(system: &str, toolbox: &Toolbox) -> String {
     }
 }
 
-/// A history as one text.
-pub(super) fn transcript(items: &[Item]) -> String {
-    let items = paired(items);
-    let lines: Vec<String> =
-        entries(&items, EntryStyle::default()).iter().map(PromptEntry::told).collect();
-    format!("<conversation_so_far>\n{}\n</conversation_so_far>", lines.join("\n"))
+/// A history as one text, and its images.
+pub(super) fn transcript(items: &[Item]) -> (String, Vec<Image>) {
+    let mut writer = BlockWriter::new(BlockLimits { result_bytes: usize::MAX, images: true });
+    paired(items).iter().for_each(|item| writer.item(item));
+    let (conversation, images) = writer.finish();
+    (conversation.unwrap_or_default(), images)
 }
 
 /// Model providers refuse a call without a result, and a result without its call. A client may have

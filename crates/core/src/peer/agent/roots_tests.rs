@@ -111,7 +111,17 @@ fn section_1_1_our_system_entry_differs_from_the_services() {
     assert!(is_our_system(&ours));
     let value: serde_json::Value = serde_json::from_slice(&ours).unwrap();
     assert_eq!(value["content"], "Be \"brief\".");
-    assert!(!is_our_system(br#"{"role":"system","content":"You are"}"#));
+    for theirs in
+        [r#"{"role":"system","content":"You are"}"#, r#"{"content":"You are","role":"system"}"#]
+    {
+        assert!(!is_our_system(theirs.as_bytes()));
+    }
+    let rules = put_rules("Be brief.", &mut blobs);
+    let rules = blobs.get(&rules).unwrap();
+    assert!(is_our_rules(&rules) && !is_our_system(&rules) && !is_our_rules(&ours));
+    let item = [message(Role::User, "<rules>\nmine\n</rules>")];
+    let of_user = put(&item, EntryStyle::default(), 9, &mut blobs);
+    assert!(!is_our_rules(&blobs.get(&of_user[0]).unwrap()), "a client may say the same");
     let mut texts = Vec::new();
     assert_eq!((prompt_texts(&ours, &mut texts), texts), (0, vec!["Be \"brief\".".to_owned()]));
 }

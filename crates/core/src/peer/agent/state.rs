@@ -52,10 +52,33 @@ pub(super) fn append(
     if items.is_empty() {
         return checkpoint.clone();
     }
-    let more = ConversationStateStructure {
-        root_prompt_messages_json: roots::put(items, style, most, blobs),
-        ..ConversationStateStructure::default()
-    };
+    let entries = roots::put(items, style, most, blobs);
+    with_entries(checkpoint, entries)
+}
+
+/// The kept state with further entries of the prompt.
+pub(super) fn with_entries(checkpoint: &Bytes, entries: Vec<Bytes>) -> Bytes {
+    extend(
+        checkpoint,
+        &ConversationStateStructure {
+            root_prompt_messages_json: entries,
+            ..ConversationStateStructure::default()
+        },
+    )
+}
+
+/// The kept state with a further turn, which is about the last question among `items`.
+pub(super) fn with_turn_of(checkpoint: &Bytes, items: &[Item], blobs: &mut Blobs) -> Bytes {
+    extend(
+        checkpoint,
+        &ConversationStateStructure {
+            turns: vec![turn_of(items, blobs)],
+            ..ConversationStateStructure::default()
+        },
+    )
+}
+
+fn extend(checkpoint: &Bytes, more: &ConversationStateStructure) -> Bytes {
     let mut state = checkpoint.to_vec();
     state.extend_from_slice(&more.to_wire());
     state.into()
@@ -81,15 +104,15 @@ pub(super) fn with_mode(state: &[u8], mode: AgentMode) -> Cow<'_, [u8]> {
     Cow::Owned([state, &more.to_wire()].concat())
 }
 
-/// The id of the first entry of the prompt.
-pub(super) fn first_root(state: &[u8]) -> Option<&[u8]> {
+/// The ids of the entries of the prompt.
+pub(super) fn root_ids(state: &[u8]) -> impl Iterator<Item = &[u8]> {
     const ROOT: u32 = 1;
-    pbwalk::fields(state).find(|field| field.number == ROOT)?.payload
+    pbwalk::fields(state).filter(|field| field.number == ROOT).filter_map(|field| field.payload)
 }
 
-/// The same state with another first entry. Ids have one length, so nothing else moves.
-pub(super) fn with_first_root(state: &Bytes, id: &[u8]) -> Bytes {
-    let Some(old) = first_root(state).filter(|old| old.len() == id.len()) else {
+/// The same state with another entry at this place. Ids have one length, so nothing else moves.
+pub(super) fn with_root(state: &Bytes, index: usize, id: &[u8]) -> Bytes {
+    let Some(old) = root_ids(state).nth(index).filter(|old| old.len() == id.len()) else {
         return state.clone();
     };
     let at = old.as_ptr().addr().saturating_sub(state.as_ptr().addr());
@@ -134,6 +157,16 @@ pub(super) fn user_message(message: &Message, at: usize, blobs: Option<&mut Blob
         mode: MODE_AGENT,
         ..UserMessage::default()
     }
+}
+
+/// Puts images before those that the message has already.
+pub(super) fn put_images_first(message: &mut UserMessage, images: &[Image]) {
+    if images.is_empty() {
+        return;
+    }
+    let context = message.selected_context.get_or_insert_default();
+    let images = images.iter().map(|image| selected_image(image, None));
+    context.selected_images.splice(..0, images);
 }
 
 fn texts(message: &Message) -> String {

@@ -41,7 +41,7 @@ fn an_image_keeps_its_id_between_turns() {
 }
 
 #[test]
-fn only_the_first_entry_of_a_state_is_replaced() {
+fn only_one_entry_of_a_state_is_replaced() {
     let (one, two, new) = ([1; 32], [2; 32], [3; 32]);
     let state = ConversationStateStructure {
         root_prompt_messages_json: vec![one.to_vec().into(), two.to_vec().into()],
@@ -51,11 +51,14 @@ fn only_the_first_entry_of_a_state_is_replaced() {
     let mut bytes = state.to_wire().to_vec();
     bytes.extend([0xf8, 0x3f, 0x01]);
     let bytes = Bytes::from(bytes);
-    let changed = with_first_root(&bytes, &new);
-    assert_eq!(first_root(&changed), Some(&new[..]));
+    let changed = with_root(&bytes, 0, &new);
+    assert_eq!(root_ids(&changed).next(), Some(&new[..]));
     assert_eq!(changed.len(), bytes.len());
     let decoded = ConversationStateStructure::decode(changed.clone()).unwrap();
     assert_eq!(decoded.root_prompt_messages_json[1], &two[..]);
     assert!(changed.ends_with(&[0xf8, 0x3f, 0x01]));
-    assert_eq!(with_first_root(&bytes, b"short"), bytes, "not an id");
+    let second = with_root(&bytes, 1, &new);
+    assert_eq!(root_ids(&second).collect::<Vec<_>>(), [&one[..], &new[..]]);
+    assert_eq!(with_root(&bytes, 2, &new), bytes, "no such entry");
+    assert_eq!(with_root(&bytes, 0, b"short"), bytes, "not an id");
 }

@@ -14,16 +14,16 @@ use super::{
     state,
 };
 use crate::{
+    history,
     model::{Item, Message, Part, Role, TurnRequest},
     peer::{
         StoredState,
-        conversation::{GO_ON, instructions},
+        conversation::{GO_ON, USE_RESULTS, instructions},
     },
 };
 
-/// What the model is asked after the results of its calls, where that needs words.
-const AFTER_RESULTS: &str =
-    "The results of your tool calls are above. Continue with the task; do not repeat the calls.";
+/// What is said of a system prompt that comes in the middle of a conversation.
+const NEW_RULES: &str = "These rules replace all earlier ones.";
 
 impl RunSpec {
     /// Tells the whole conversation of `request`.
@@ -47,31 +47,50 @@ impl RunSpec {
         }
     }
 
-    /// Continues from this state, with nothing new to say.
+    /// Continues from this state, which ends with results.
     pub(super) fn go_on_from(&mut self, state: Bytes) {
         self.go_on_with(state, &[], RunAction::Continue, None);
     }
 
     /// This state, and these items behind it.
     pub(super) fn append(&mut self, state: &Bytes, items: &[Item]) -> Bytes {
-        let (style, most) = (self.style(), self.around.facts.max_roots);
+        let (style, most) = (self.style(self.prompt_of(state)), self.around.facts.max_roots);
         state::append(state, items, style, most, &mut self.blobs)
     }
 
-    /// All that the first message contains, as a state to continue from.
+    /// All that the first message contains, as a state to continue from. What the request context
+    /// said of the system prompt is not repeated behind a history, so it is an entry there.
     pub(super) fn told(&mut self) -> Bytes {
         let told: Bytes = match &self.state {
+            RunState::Built(state) if state.root_prompt_messages_json.is_empty() => {
+                let entries = self.system_entries();
+                state::with_entries(&state::empty().to_wire(), entries)
+            }
             RunState::Built(state) => state.to_wire(),
             RunState::Kept(bytes) => bytes.clone(),
         };
         let asked: Vec<Item> = self.action.asked().into_iter().collect();
-        self.append(&told, &asked)
+        let told = self.append(&told, &asked);
+        if asked.is_empty() || self.form() == HistoryForm::RulesRoots {
+            return told;
+        }
+        state::with_turn_of(&told, &asked, &mut self.blobs)
     }
 
     /// Continues from a kept state with what `request` has beyond it.
     pub(super) fn go_on(&mut self, request: &TurnRequest, kept: StoredState) {
+        let is_bare = history::split(&request.items) == 0;
         for (id, data) in kept.blobs {
             self.blobs.restore(id, data);
+        }
+        let is_ours = self.prompt_of(&kept.checkpoint) != PromptOwner::Service;
+        if is_ours
+            && !is_bare
+            && state::root_ids(&kept.checkpoint).count() >= self.around.facts.max_roots
+        {
+            // It has grown beyond what the service takes, which a rebuilt history never does.
+            self.rebuild(request);
+            return;
         }
         let (history, action) = split(&request.items);
         let history = history.get(kept.covers..).unwrap_or_default();
@@ -99,6 +118,11 @@ impl RunSpec {
         self.told && self.form.step()
     }
 
+    /// Whether the run continues a kept state, so that the whole history is another way.
+    pub(super) fn is_kept(&self) -> bool {
+        matches!(self.state, RunState::Kept(_))
+    }
+
     /// The form of this run works.
     pub(super) fn learn_form(&mut self) {
         if let (true, Some(form)) = (self.told, self.form.learned()) {
@@ -116,24 +140,18 @@ impl RunSpec {
         let rules_lost = self.around.facts.rules_lost;
         (self.told, self.has_own_system) = (!history.is_empty() || rules_lost, false);
         self.has_images = history.iter().any(has_image);
-        let form = match self.form.form() {
-            // Rules would be lost, so the system prompt is an entry.
-            HistoryForm::Transcript | HistoryForm::RulesRoots if rules_lost => {
-                HistoryForm::UserRoots
-            }
-            form => form,
-        };
         if history.is_empty() && !rules_lost {
             self.state = RunState::Built(Box::new(state::empty()));
             self.action = action;
             return;
         }
-        match form {
+        match self.form() {
             HistoryForm::ResumeRoots => self.tell_as_resumed(history, &action),
             HistoryForm::UserRoots => self.tell_to_user(history, action),
             HistoryForm::Transcript => self.tell_as_text(history, action),
             HistoryForm::RulesRoots => {
-                let entries = roots::put(history, self.style(), usize::MAX, &mut self.blobs);
+                let style = self.style(PromptOwner::Service);
+                let entries = roots::put(history, style, usize::MAX, &mut self.blobs);
                 self.state = RunState::Built(Box::new(ConversationStateStructure {
                     root_prompt_messages_json: entries,
                     turns: vec![state::turn_of(history, &mut self.blobs)],
@@ -144,13 +162,56 @@ impl RunSpec {
         }
     }
 
-    fn style(&self) -> EntryStyle {
-        let facts = &self.around.facts;
+    /// The form in which the history is sent.
+    fn form(&self) -> HistoryForm {
+        match self.form.form() {
+            // Rules would be lost, so the system prompt is an entry.
+            HistoryForm::Transcript | HistoryForm::RulesRoots if self.around.facts.rules_lost => {
+                HistoryForm::UserRoots
+            }
+            form => form,
+        }
+    }
+
+    /// How entries are written behind a prompt of this kind.
+    fn style(&self, owner: PromptOwner) -> EntryStyle {
+        let (form, facts) = (self.form(), &self.around.facts);
         EntryStyle {
-            tagged: false,
-            wrapped: self.form.form() != HistoryForm::RulesRoots,
+            tagged: owner != PromptOwner::Client
+                && matches!(form, HistoryForm::UserRoots | HistoryForm::Transcript),
+            wrapped: form != HistoryForm::RulesRoots,
             image: facts.image_shape,
             aliased: facts.aliases_builtins,
+        }
+    }
+
+    /// The entries with which a prompt of this form begins.
+    fn system_entries(&mut self) -> Vec<Bytes> {
+        let system = self.system_text();
+        match self.form() {
+            HistoryForm::ResumeRoots => vec![roots::put_system(&system, &mut self.blobs)],
+            HistoryForm::UserRoots | HistoryForm::Transcript => vec![
+                // The service replaces it, but it keeps the places of the others.
+                roots::put_system(&system, &mut self.blobs),
+                roots::put_rules(&system, &mut self.blobs),
+            ],
+            HistoryForm::RulesRoots => Vec::new(),
+        }
+    }
+
+    /// Who wrote the beginning of the prompt in this state.
+    fn prompt_of(&self, state: &[u8]) -> PromptOwner {
+        let mut ids = state::root_ids(state);
+        let (first, second) = (ids.next(), ids.next());
+        let is = |id: Option<&[u8]>, ours: fn(&[u8]) -> bool| {
+            id.and_then(|id| self.blobs.get(id)).is_some_and(|blob| ours(&blob))
+        };
+        if is(second, roots::is_our_rules) {
+            PromptOwner::Both
+        } else if is(first, roots::is_our_system) {
+            PromptOwner::Client
+        } else {
+            PromptOwner::Service
         }
     }
 
@@ -159,9 +220,10 @@ impl RunSpec {
         let mut items = history.to_vec();
         items.extend(action.asked());
         self.has_images = items.iter().any(has_image);
-        let mut entries = vec![roots::put_system(&self.system_text(), &mut self.blobs)];
-        let most = self.around.facts.max_roots.saturating_sub(1);
-        entries.extend(roots::put(&items, self.style(), most, &mut self.blobs));
+        let mut entries = self.system_entries();
+        let style = self.style(PromptOwner::Client);
+        let room = self.around.facts.max_roots.saturating_sub(entries.len());
+        entries.extend(roots::put(&items, style, room, &mut self.blobs));
         self.state = RunState::Built(Box::new(ConversationStateStructure {
             root_prompt_messages_json: entries,
             turns: vec![state::turn_of(&items, &mut self.blobs)],
@@ -174,39 +236,31 @@ impl RunSpec {
 
     /// The service puts its own system prompt first, so ours comes behind it.
     fn tell_to_user(&mut self, history: &[Item], action: RunAction) {
-        let system = self.system_text();
-        let most = self.around.facts.max_roots.saturating_sub(2);
-        let mut entries = vec![
-            roots::put_system(&system, &mut self.blobs),
-            roots::put_rules(&system, &mut self.blobs),
-        ];
-        entries.extend(roots::put(
-            history,
-            EntryStyle { tagged: true, ..self.style() },
-            most,
-            &mut self.blobs,
-        ));
+        let mut entries = self.system_entries();
+        let style = self.style(PromptOwner::Both);
+        let room = self.around.facts.max_roots.saturating_sub(entries.len());
+        entries.extend(roots::put(history, style, room, &mut self.blobs));
         self.state = RunState::Built(Box::new(ConversationStateStructure {
             root_prompt_messages_json: entries,
             ..state::empty()
         }));
-        self.action = action.or_ask(AFTER_RESULTS, history.len());
+        self.action = action.or_ask(USE_RESULTS, history.len());
         self.has_own_system = true;
     }
 
     /// Nothing but the user's text is needed for this.
     fn tell_as_text(&mut self, history: &[Item], action: RunAction) {
         self.state = RunState::Built(Box::new(state::empty()));
-        let mut action = action.or_ask(AFTER_RESULTS, history.len());
+        let mut action = action.or_ask(USE_RESULTS, history.len());
         if let RunAction::User(message) = &mut action {
-            message.text = format!("{}\n\n{}", roots::transcript(history), message.text);
+            let (conversation, images) = roots::transcript(history);
+            message.text = format!("{conversation}\n\n{}", message.text);
+            state::put_images_first(message, &images);
         }
         self.action = action;
     }
 
-    /// A state of the backend's, and what comes behind it. A state whose prompt is all ours is
-    /// resumed: otherwise the service would put its own system prompt in the place of ours.
-    /// `system`: ours has changed.
+    /// A state that was kept, and what comes behind it. `system`: ours has changed.
     fn go_on_with(
         &mut self,
         state: Bytes,
@@ -214,36 +268,73 @@ impl RunSpec {
         action: RunAction,
         system: Option<String>,
     ) {
+        let owner = self.prompt_of(&state);
         self.told = false;
-        self.has_own_system = state::first_root(&state)
-            .and_then(|id| self.blobs.get(id))
-            .is_some_and(|blob| roots::is_our_system(&blob));
-        if !self.has_own_system {
-            self.state = RunState::Kept(self.append(&state, items));
-            self.action = action;
-            return;
-        }
+        self.has_own_system = owner != PromptOwner::Service;
+        self.has_images = items.iter().any(has_image);
         let state = match system {
-            Some(system) => {
-                let entry = roots::put_system(&system, &mut self.blobs);
-                state::with_first_root(&state, &entry)
-            }
+            Some(system) => self.replace_system(&state, owner, &system),
             None => state,
         };
-        let asked = action.asked();
-        let turn = asked.is_some();
-        let items: Vec<Item> = items.iter().cloned().chain(asked).collect();
-        let mut state = self.append(&state, &items).to_vec();
-        if turn {
-            let more = ConversationStateStructure {
-                turns: vec![state::turn_of(&items, &mut self.blobs)],
-                ..ConversationStateStructure::default()
-            };
-            state.extend_from_slice(&more.to_wire());
+        if owner == PromptOwner::Client {
+            self.resume_with(&state, items, &action);
+            return;
         }
-        self.state = RunState::Kept(state.into());
+        self.state = RunState::Kept(self.append(&state, items));
+        self.action = match self.form() {
+            HistoryForm::UserRoots | HistoryForm::Transcript => {
+                action.or_ask(USE_RESULTS, items.len())
+            }
+            HistoryForm::ResumeRoots | HistoryForm::RulesRoots => action,
+        };
+    }
+
+    /// A state whose prompt is all ours is resumed: asked by the user, the service would put its
+    /// own system prompt in the place of ours.
+    fn resume_with(&mut self, state: &Bytes, items: &[Item], action: &RunAction) {
+        let asked = action.asked();
+        let is_question = asked.is_some();
+        let items: Vec<Item> = items.iter().cloned().chain(asked).collect();
+        self.has_images = items.iter().any(has_image);
+        let mut state = self.append(state, &items);
+        if is_question {
+            state = state::with_turn_of(&state, &items, &mut self.blobs);
+        }
+        self.state = RunState::Kept(state);
         self.action = RunAction::Continue;
     }
+
+    /// The state with another system prompt of ours.
+    fn replace_system(&mut self, state: &Bytes, owner: PromptOwner, system: &str) -> Bytes {
+        match owner {
+            PromptOwner::Client => {
+                let entry = roots::put_system(system, &mut self.blobs);
+                state::with_root(state, 0, &entry)
+            }
+            PromptOwner::Both => {
+                let entry = roots::put_rules(system, &mut self.blobs);
+                state::with_root(state, 1, &entry)
+            }
+            // The request context has it, which that service reads.
+            PromptOwner::Service if self.form() == HistoryForm::RulesRoots => state.clone(),
+            PromptOwner::Service => {
+                let system = format!("{NEW_RULES}\n\n{system}");
+                let entry = roots::put_rules(&system, &mut self.blobs);
+                state::with_entries(state, vec![entry])
+            }
+        }
+    }
+}
+
+/// Who wrote the beginning of a prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PromptOwner {
+    /// All of it is the client's.
+    Client,
+    /// The service's system prompt, or a place for it, and the client's behind it.
+    Both,
+    /// The service, from the request context.
+    Service,
 }
 
 impl RunAction {

@@ -6,6 +6,7 @@ use crate::{
     peer::agent::{
         forms::HistorySetting,
         request::tests::{asked, decode, item, request, spec_in},
+        service_facts::USUAL_MAX_ROOTS,
     },
 };
 use ibeam_proto::agent::{AgentRunRequest, conversation_action::Action};
@@ -83,7 +84,7 @@ fn section_1_6_user_roots_have_rules_and_marked_questions_and_an_action_of_the_u
     let question = entries[2]["content"][0]["text"].as_str().unwrap();
     assert_eq!(question, "<user_query>\nread a.txt\n</user_query>");
     assert!(run.conversation_state.as_ref().unwrap().turns.is_empty());
-    assert_eq!(asked(run).as_deref(), Some(AFTER_RESULTS));
+    assert_eq!(asked(run).as_deref(), Some(USE_RESULTS));
     assert!(spec.context().rules.is_empty(), "rules are not rendered behind a history");
 
     let items = vec![item(Role::User, "q"), item(Role::Assistant, "a"), item(Role::User, "next")];
@@ -97,7 +98,7 @@ fn section_1_6_a_transcript_needs_no_state() {
     let (spec, run, entries) = told_in(HistoryForm::Transcript, with_tool());
     assert!(entries.is_empty());
     let text = asked(run).unwrap();
-    for part in ["read a.txt", r#""path":"a.txt""#, "hello", AFTER_RESULTS] {
+    for part in ["read a.txt", r#""path":"a.txt""#, "hello", USE_RESULTS] {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert_eq!(spec.context().rules[0].content, SYSTEM, "rules work with an empty state");
@@ -185,4 +186,116 @@ fn section_1_6_a_failed_run_is_tried_once_in_another_form() {
     assert_eq!(spec.memory.of("gpt-5.5").history, None, "not before it worked");
     spec.learn_form();
     assert_eq!(spec.memory.of("gpt-5.5").history, Some(HistoryForm::UserRoots));
+}
+
+/// The entries of a kept state.
+fn entries_of(spec: &RunSpec, state: &[u8]) -> Vec<Value> {
+    let blob = |id: &[u8]| serde_json::from_slice(&spec.blobs.get(id).unwrap()).unwrap();
+    state::root_ids(state).map(blob).collect()
+}
+
+fn turns_of(state: &Bytes) -> usize {
+    ConversationStateStructure::from_wire(state.clone()).unwrap().turns.len()
+}
+
+/// Behind a history the service reads no rules from the request context, and without a turn it
+/// answers with nothing.
+#[test]
+fn section_1_2_a_state_of_our_own_has_the_system_prompt_and_a_turn() {
+    for (form, first) in [
+        (HistoryForm::ResumeRoots, &["system", "user"][..]),
+        (HistoryForm::UserRoots, &["system", "user", "user"]),
+        (HistoryForm::Transcript, &["system", "user", "user"]),
+    ] {
+        let (mut spec, ..) = told_in(form, vec![item(Role::User, "hi")]);
+        let told = spec.told();
+        let entries = entries_of(&spec, &told);
+        assert_eq!((roles(&entries).as_slice(), turns_of(&told)), (first, 1), "{form:?}");
+        assert!(entries[first.len() - 2].to_string().contains("Be kind."), "{form:?}");
+        assert!(entries.last().unwrap().to_string().contains("hi"), "{form:?}");
+
+        // A run that continues from it does not say the system prompt a second time.
+        let mut next = spec_in(&request(with_tool()), HistorySetting::Only(form));
+        for (id, data) in spec.blobs.take_fresh() {
+            next.blobs.restore(id, data);
+        }
+        next.go_on_from(told);
+        assert!(next.context().rules.is_empty(), "{form:?}");
+        let run = decode(&next.first_frame(false, None));
+        let resumes = matches!(&run.action.as_ref().unwrap().action, Some(Action::ResumeAction(_)));
+        assert_eq!(resumes, form == HistoryForm::ResumeRoots, "{form:?}");
+        if !resumes {
+            assert_eq!(asked(run).as_deref(), Some(USE_RESULTS));
+        }
+    }
+}
+
+/// A state of the service's has its own system prompt and rules.
+fn state_of_the_service(blobs: &mut crate::peer::agent::blobs::Blobs) -> Bytes {
+    let entries = ["system", "user"].map(|role| {
+        blobs.put(serde_json::json!({ "role": role, "content": "of the service" }).to_string())
+    });
+    state::with_entries(&state::empty().to_wire(), entries.to_vec())
+}
+
+#[test]
+fn section_1_2_another_system_prompt_is_an_entry_where_the_service_reads_no_rules() {
+    let items = vec![item(Role::User, "q"), item(Role::Assistant, "a"), item(Role::User, "next")];
+    let mut changed = request(items);
+    changed.system = vec!["Be long.".into()];
+    for form in [HistoryForm::ResumeRoots, HistoryForm::UserRoots] {
+        let mut spec = spec_in(&changed, HistorySetting::Only(form));
+        let checkpoint = state_of_the_service(&mut spec.blobs);
+        let new_setup = StoredState {
+            checkpoint,
+            blobs: Vec::new(),
+            covers: 2,
+            calls: Vec::new(),
+            new_setup: true,
+        };
+        spec.go_on(&changed, new_setup);
+        let RunState::Kept(state) = &spec.state else { panic!() };
+        let entries = entries_of(&spec, state);
+        let text = entries[2]["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains(NEW_RULES) && text.contains("Be long."), "{text}");
+
+        // The next change takes its place where it is the second entry, as in a rebuilt state.
+        let (mut built, ..) = told_in(HistoryForm::UserRoots, with_tool());
+        let mut kept = kept_of(&mut built, true);
+        kept.covers = 0;
+        let mut spec = spec_in(&changed, HistorySetting::Only(form));
+        spec.go_on(&changed, kept);
+        let RunState::Kept(state) = &spec.state else { panic!() };
+        let entries = entries_of(&spec, state);
+        let all = Value::Array(entries.clone()).to_string();
+        assert!(entries[1].to_string().contains("Be long."), "{all}");
+        assert_eq!(all.matches("<rules>").count(), 1, "{all}");
+    }
+}
+
+/// The service takes no more entries than a rebuilt history has.
+#[test]
+fn section_1_3_a_state_of_ours_that_has_grown_too_long_is_rebuilt() {
+    let many = (0..150).flat_map(|n| {
+        [item(Role::User, &format!("question {n}")), item(Role::Assistant, &format!("answer {n}"))]
+    });
+    let mut items: Vec<Item> = many.collect();
+    let (mut spec, ..) = told_in(HistoryForm::ResumeRoots, items[..4].to_vec());
+    let checkpoint = spec.told();
+    let checkpoint = spec.append(&checkpoint, &items[4..]);
+    assert!(state::root_ids(&checkpoint).count() > USUAL_MAX_ROOTS);
+    let kept = StoredState {
+        checkpoint,
+        blobs: spec.blobs.take_fresh(),
+        covers: items.len(),
+        calls: Vec::new(),
+        new_setup: false,
+    };
+    items.push(item(Role::User, "next"));
+    let request = request(items);
+    let mut next = spec_in(&request, HistorySetting::Only(HistoryForm::ResumeRoots));
+    next.go_on(&request, kept);
+    assert!(!next.is_kept());
+    let run = decode(&next.first_frame(false, None));
+    assert_eq!(run.conversation_state.unwrap().root_prompt_messages_json.len(), USUAL_MAX_ROOTS);
 }

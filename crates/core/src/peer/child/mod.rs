@@ -5,7 +5,6 @@
 /// What the MCP server is called that hosts the client's tools for a child.
 pub const SERVER_NAME: &str = "ibeam";
 
-mod cap;
 mod event;
 mod link;
 mod peer;

@@ -2,9 +2,14 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{Dialect, Hints, ImageSource, Sampling, Tool, ToolChoice};
+use crate::{
+    model::{
+        Dialect, Hints, Image, ImageSource, Message, Part, Sampling, Tool, ToolChoice, ToolResult,
+    },
+    peer::blocks::HIDDEN_IMAGE,
+};
 
-const RULES: PromptLimits = PromptLimits { result_bytes: 1 << 20, images: true };
+const RULES: BlockLimits = BlockLimits { result_bytes: 1 << 20, images: true };
 
 fn user(text: &str) -> Item {
     Item::Message(Message { role: Role::User, parts: vec![Part::Text(text.to_owned())] })
@@ -125,7 +130,7 @@ fn results_are_sent_with_their_calls() {
 <tool_result id=\"c1\">A</tool_result>
 </conversation>
 
-Go on with the results above.";
+Go on with the results above. Do not repeat the calls.";
     assert_eq!(prompt.text, expected);
 }
 
@@ -155,7 +160,7 @@ fn images_are_sent_beside_the_text() {
     let request = request(&[], vec![Item::Message(Message { role: Role::User, parts })], &[]);
     let prompt = write(&request, &PromptScope::default(), RULES);
     assert_eq!(prompt, Prompt { text: "what is this?\n[image 1]".into(), images: vec![image] });
-    let blind = write(&request, &PromptScope::default(), PromptLimits { images: false, ..RULES });
+    let blind = write(&request, &PromptScope::default(), BlockLimits { images: false, ..RULES });
     assert_eq!(blind.text, format!("what is this?\n{HIDDEN_IMAGE}"));
     assert!(blind.images.is_empty());
 }
@@ -163,7 +168,7 @@ fn images_are_sent_beside_the_text() {
 #[test]
 fn a_long_result_of_the_history_is_capped() {
     let items = vec![user("x"), Item::ToolCall(call("c1")), result("c1", &"x".repeat(5000))];
-    let rules = PromptLimits { result_bytes: 100, images: true };
+    let rules = BlockLimits { result_bytes: 100, images: true };
     let text = write(&request(&[], items, &[]), &PromptScope::default(), rules).text;
     assert!(text.len() < 600, "{}", text.len());
     assert!(text.contains("the first 100 of 5000 bytes"), "{text}");

@@ -2,10 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::super::{
-    VERSION, args::CliMode, prompt_blocks, state_dir::StoredChat, tool_calls::ToolActivity,
-};
-use crate::{assistant::title_of, models};
+use super::super::{VERSION, args::CliMode, state_dir::StoredChat, tool_calls::ToolActivity};
+use crate::{assistant::title_of, models, prompt::blocks};
 
 /// The newest version whose answers are known.
 const NEWEST: &str = "2026.10.01-e373342";
@@ -77,7 +75,7 @@ pub(super) fn available() -> Value {
 
 pub(super) fn listed(chats: &[StoredChat]) -> Value {
     let title = |chat: &StoredChat| {
-        let first = chat.messages.iter().find(|message| prompt_blocks::role(message) == "user")?;
+        let first = chat.messages.iter().find(|message| blocks::role(message) == "user")?;
         let text = first.get("content")?.get(0)?.get("text")?.as_str()?;
         Some(title_of(text))
     };

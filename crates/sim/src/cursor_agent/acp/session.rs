@@ -10,12 +10,12 @@ use super::super::{
     args::CliMode,
     mcp::{self, McpServerConfig},
     permissions::CliPermissions,
-    prompt_blocks,
     state_dir::StoredChat,
     switches::FakeSwitch,
     toolbox::FakeTools,
 };
 use super::{AcpAgent, PermissionAsker, RpcFailure, RpcResult, objects, text};
+use crate::prompt::blocks;
 
 #[derive(Debug)]
 pub(super) struct AcpSession {
@@ -157,7 +157,7 @@ impl AcpAgent {
 
 /// The updates that replay a message.
 fn replayed(message: &Value) -> Vec<Value> {
-    let kind = match prompt_blocks::role(message) {
+    let kind = match blocks::role(message) {
         "user" => "user_message_chunk",
         "assistant" => "agent_message_chunk",
         _ => return Vec::new(),

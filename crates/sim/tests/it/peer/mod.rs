@@ -29,7 +29,7 @@ use ibeam_proto::agent::{
     interaction_update::Message as Update, kv_client_message, kv_server_message,
     request_context_result, tool_call,
 };
-use ibeam_sim::Sim;
+use ibeam_sim::{Preset, Sim, SimConfig};
 use prost::Message as _;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
@@ -38,6 +38,12 @@ pub(crate) use self::{
     messages::{approval, mcp_text, parameter, resume, user_message},
     wire::{ChannelBody, PendingResponse, beats, call, error_text, send, spawn},
 };
+
+/// The service of the summer, for tests of what only that generation does, or that count its frames
+/// and questions one by one. What differs since then is tested in `behaviour`.
+pub(crate) fn summer(config: SimConfig) -> SimConfig {
+    SimConfig { behaviour: Preset::Summer.into(), ..config }
+}
 
 pub(crate) const CONVERSATION: &str = "22222222-2222-4222-8222-222222222222";
 

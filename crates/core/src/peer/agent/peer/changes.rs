@@ -46,6 +46,10 @@ impl AgentPeer {
         if (late || of_form) && self.spec.use_other_form() {
             return Adapted::Rebuild;
         }
+        // A state that is refused may still be sent as a whole history.
+        if remedy == Remedy::OtherForm && self.spec.is_kept() && !self.since.is_bare() {
+            return Adapted::Rebuild;
+        }
         let changed = match remedy {
             Remedy::OtherFields if self.spec.use_one_model_field() => true,
             Remedy::OtherFields if self.spec.use_other_form() => return Adapted::Rebuild,

@@ -13,6 +13,9 @@ pub(super) struct Generation {
     named: HashSet<String>,
     /// Calls that were made, refused or run by the backend itself.
     settled: usize,
+    /// Times that the model looked tools up since then, without a number of calls before it. They
+    /// may have been a generation of their own.
+    lookups: usize,
     /// Their ids, with those of earlier generations: some notices come late.
     known: HashSet<String>,
 }
@@ -20,12 +23,35 @@ pub(super) struct Generation {
 impl Generation {
     /// The backend says how many calls this generation makes.
     pub(super) fn list(&mut self, count: u32) {
-        self.listed = Some(usize::try_from(count).unwrap_or(usize::MAX));
+        self.end_complete();
+        let lookups = std::mem::take(&mut self.lookups);
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        if self.settled == 0 && self.named.is_empty() && count <= lookups {
+            return;
+        }
+        self.listed = Some(count);
+    }
+
+    /// The model has looked tools up. No client sees that.
+    pub(super) fn look_up(&mut self, id: &str) {
+        if self.listed.is_some() {
+            self.settle(id, true);
+        } else {
+            self.lookups += 1;
+            if self.named.is_empty() {
+                // What the lookup itself took is not part of the calls that follow.
+                self.settled = 0;
+            }
+        }
     }
 
     /// The backend names a call that it may make.
     pub(super) fn name(&mut self, id: &str) {
-        if !self.known.contains(id) && self.named.len() < BEGUN_CAP {
+        if self.known.contains(id) {
+            return;
+        }
+        self.end_complete();
+        if self.named.len() < BEGUN_CAP {
             self.named.insert(id.to_owned());
         }
     }
@@ -38,7 +64,10 @@ impl Generation {
             self.known.clear();
         }
         let new = id.is_empty() || self.known.insert(id.to_owned());
-        self.settled += usize::from(new && listed);
+        if new && listed {
+            self.end_complete();
+            self.settled += 1;
+        }
         new
     }
 
@@ -53,6 +82,14 @@ impl Generation {
     /// Whether the backend said how many calls there are, and all of them came.
     pub(super) fn is_complete(&self) -> bool {
         self.listed.is_some() && self.ahead() == 0
+    }
+
+    /// Calls beyond those that were listed are of the next generation: between two of them
+    /// there may be nothing else.
+    fn end_complete(&mut self) {
+        if self.is_complete() {
+            self.end();
+        }
     }
 
     /// The model produces something new. What was listed and has not come still will.
@@ -75,5 +112,6 @@ impl Generation {
         self.listed = None;
         self.named.clear();
         self.settled = 0;
+        self.lookups = 0;
     }
 }

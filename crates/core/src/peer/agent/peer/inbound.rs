@@ -173,6 +173,9 @@ impl AgentPeer {
     /// A notice about a call. It may still be refused or changed, so the client hears nothing of
     /// it; but calls that came are kept back until this one is decided, too.
     fn on_named(&mut self, id: &str, call: Option<&WireCall>) {
+        if is_lookup(call) {
+            self.stream.spilled.look_up(id);
+        }
         if is_mcp(call) {
             self.stream.generation.name(id);
             self.report_calls();
@@ -181,6 +184,11 @@ impl AgentPeer {
 
     /// A call is over: made by the client, run by the backend, or refused before it was made.
     fn on_call_over(&mut self, id: &str, call: Option<&WireCall>) {
+        if is_lookup(call) {
+            self.stream.generation.look_up(id);
+            self.report_calls();
+            return;
+        }
         // Of a call that was made this is no news.
         let listed = !(is_mcp(call) && self.spec.around.facts.listed_without_refused);
         let never_made = self.stream.generation.settle(id, listed);
@@ -213,8 +221,9 @@ impl AgentPeer {
         if matches!(exec.message, Some(Ask::RequestContextArgs(_))) {
             self.end_batch();
         }
-        if let Some(refusal) = self.half_read.refusal(exec) {
-            self.reply(exec, refusal);
+        let answer = self.stream.spilled.answer(exec);
+        if let Some(reply) = answer.or_else(|| self.half_read.refusal(exec)) {
+            self.reply(exec, reply);
         } else {
             self.judge(exec);
         }
@@ -379,6 +388,11 @@ impl AgentPeer {
 /// Whether a notice is about a call of a client's tool. The first one names nothing.
 fn is_mcp(call: Option<&WireCall>) -> bool {
     matches!(call.and_then(|call| call.tool.as_ref()), Some(Tool::McpToolCall(_)))
+}
+
+/// Whether a notice is about a look at the catalogue of tools.
+fn is_lookup(call: Option<&WireCall>) -> bool {
+    matches!(call.and_then(|call| call.tool.as_ref()), Some(Tool::GetMcpToolsToolCall(_)))
 }
 
 fn run_tokens(ended: &TurnEndedUpdate) -> RunTokens {

@@ -7,6 +7,7 @@ mod half_read;
 mod inbound;
 mod outbound;
 mod since;
+mod spilled;
 mod stream;
 
 use std::{collections::VecDeque, time::Duration};
@@ -448,7 +449,7 @@ impl Peer for AgentPeer {
 
     fn memory(&self) -> usize {
         let checkpoint = self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.bytes.len());
-        self.spec.memory() + self.since.memory() + checkpoint
+        self.spec.memory() + self.since.memory() + checkpoint + self.stream.spilled.memory()
     }
 
     fn drift(&self) -> DriftReport {

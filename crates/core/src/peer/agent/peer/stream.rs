@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use super::generation::Generation;
+use super::{generation::Generation, spilled::SpilledFiles};
 use crate::{codec::connect::Decoder, model::Millis};
 
 /// How many running calls are tracked one by one. What matters is whether there are any.
@@ -42,6 +42,7 @@ pub(super) struct Stream {
     /// [`BEGUN_CAP`].
     pub(super) begun: HashSet<String>,
     pub(super) generation: Generation,
+    pub(super) spilled: SpilledFiles,
     pub(super) stored: Stored,
     /// The hashes of the answers in the history, once they are needed: the backend stores answers
     /// again, and each is compared with all.
@@ -77,6 +78,7 @@ impl Stream {
             open_steps: 0,
             begun: HashSet::new(),
             generation: Generation::default(),
+            spilled: SpilledFiles::default(),
             stored: Stored::Nothing,
             answers: None,
             heartbeats: 0,

@@ -13,8 +13,7 @@ use self::run::SpeakerRun;
 use super::{
     ChildEvent, ChildOwner, ChildRequest, ChildStart, FromChild, HostedCall, HostedResult, Ready,
     Speaker, ToChild,
-    cap::cap,
-    prompt::{self, PromptLimits, PromptScope},
+    prompt::{self, PromptScope},
 };
 use crate::{
     error::{ErrorCode, TurnError},
@@ -23,7 +22,10 @@ use crate::{
     peer::{
         ChildPlanRecord, DriftReport, InMessage, LinkError, LinkMessage, LinkRelease, OpenRecord,
         OutMessage, Peer, PeerCall, PeerEvent, PeerFailure, PeerOutput, PlanRecord, Remedy, Shown,
-        StoredState, TurnClocks, TurnView, classify,
+        StoredState, TurnClocks, TurnView,
+        blocks::BlockLimits,
+        cap::cap,
+        classify,
         conversation::{NO_RESULT, offered, said},
     },
 };
@@ -54,7 +56,7 @@ pub struct ChildPeer {
     conversation_id: String,
     workspace: Option<String>,
     mode: AgentMode,
-    rules: PromptLimits,
+    rules: BlockLimits,
     run: Option<Box<SpeakerRun>>,
     output: VecDeque<ChildPeerOutput>,
     /// The prompt of a run that begins now.
@@ -102,7 +104,7 @@ impl Peer for ChildPeer {
             conversation_id,
             workspace: request.hints.workspace.clone(),
             mode: request.hints.modes.mode.unwrap_or_default(),
-            rules: PromptLimits { result_bytes, images },
+            rules: BlockLimits { result_bytes, images },
             run: None,
             output: VecDeque::new(),
             scope: scope.unwrap_or_default(),
@@ -405,7 +407,7 @@ impl ChildPeer {
         if !self.named {
             return None;
         }
-        let told = prompt::told(request, &self.scope, text, self.rules);
+        let told = prompt::sent(request, &self.scope, text, self.rules);
         child_state::write(self.scope.resume.as_deref(), &told)
     }
 

@@ -3,7 +3,8 @@
 use ibeam_proto::agent::{
     GetMcpToolsToolCall, McpError, McpStateExecArgs, McpToolCall, McpToolError, McpToolResult,
     PartialToolCallUpdate, ReadArgs, ToolCall as WireCall, ToolCallCompletedUpdate,
-    ToolRequestsListedUpdate, mcp_tool_result, tool_call::Tool as WireTool,
+    ToolRequestsListedUpdate, WriteArgs, mcp_tool_result, read_result, read_success,
+    tool_call::Tool as WireTool, write_result,
 };
 
 use super::*;
@@ -142,6 +143,79 @@ fn section_3_a_batch_ends_with_the_last_of_the_listed_calls() {
         }
         assert_eq!((names(&bench).len(), bench.ending()), (2, &CALLS), "no time has passed");
     }
+}
+
+/// In meta mode the model looks the tools up before it calls them.
+#[test]
+fn section_3_the_calls_of_the_next_generation_are_counted_anew() {
+    type Step = fn(&mut Bench);
+    let lookup: Step = |b| {
+        let lookup = GetMcpToolsToolCall::default();
+        let tool = Some(WireTool::GetMcpToolsToolCall(lookup));
+        let tool_call = Some(WireCall { tool, ..WireCall::default() });
+        b.update(Update::ToolCallCompleted(Box::new(ToolCallCompletedUpdate {
+            call_id: wire_id(9),
+            tool_call,
+            ..ToolCallCompletedUpdate::default()
+        })));
+    };
+    let list_one: Step = |b| b.update(listed(1));
+    let list: Step = |b| b.update(listed(2));
+    let announce: Step = |b| {
+        b.update(started(1, "read"));
+        b.update(started(2, "bash"));
+    };
+    let make: Step = |b| {
+        b.say(call(1, "read", "{}"));
+        b.say(call(2, "bash", "{}"));
+    };
+    let looked_up: [&[Step]; 3] = [&[lookup], &[list_one, lookup], &[lookup, list_one]];
+    for before in looked_up {
+        for steps in [[list, announce, make], [announce, list, make], [announce, make, list]] {
+            let mut bench = Bench::open(&["read", "bash"]);
+            for step in before.iter().chain(&steps) {
+                step(&mut bench);
+            }
+            assert_eq!((names(&bench).len(), bench.ending()), (2, &CALLS));
+        }
+    }
+}
+
+/// It is the backend's own file: no tool of the client sees it, and nothing is written to a disk.
+#[test]
+fn section_2_2_a_spilled_catalogue_is_kept_in_memory_for_the_run() {
+    let mut bench = Bench::open(&["write", "read"]);
+    let tool = Some(WireTool::GetMcpToolsToolCall(GetMcpToolsToolCall::default()));
+    bench.update(Update::ToolCallStarted(Box::new(ToolCallStartedUpdate {
+        call_id: wire_id(1),
+        tool_call: Some(WireCall { tool, ..WireCall::default() }),
+        ..ToolCallStartedUpdate::default()
+    })));
+    let path = "/tmp/catalogue.txt";
+    let write = WriteArgs {
+        path: path.into(),
+        file_text: "one\ntwo\n".into(),
+        tool_call_id: wire_id(1),
+        ..WriteArgs::default()
+    };
+    bench.say(exec(1, Ask::WriteArgs(write)));
+    let read = ReadArgs { path: path.into(), offset: Some(2), ..ReadArgs::default() };
+    bench.say(exec(2, Ask::ReadArgs(read)));
+    let replies: Vec<_> = bench
+        .sent()
+        .into_iter()
+        .filter_map(|message| match message {
+            ToServer::ExecClientMessage(reply) => reply.message,
+            _ => None,
+        })
+        .collect();
+    let [Reply::WriteResult(written), Reply::ReadResult(read)] = &replies[..] else {
+        panic!("{replies:?}")
+    };
+    assert!(matches!(written.result, Some(write_result::Result::Success(_))));
+    let Some(read_result::Result::Success(read)) = &read.result else { panic!("{read:?}") };
+    assert_eq!(read.output, Some(read_success::Output::Content("two\n".into())));
+    assert!(names(&bench).is_empty(), "the client sees nothing of it");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Parses a prompt. It is one text, in which earlier messages may stand in tagged blocks; a real
-//! model reads those as the conversation, too.
+//! A prompt that is one text, in which earlier messages may stand in tagged blocks. A real model
+//! reads those as the conversation, too.
 
 use std::collections::HashMap;
 
@@ -14,16 +14,16 @@ const GO_ON: &str = "Go on";
 
 /// The parts of a prompt.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct ParsedPrompt {
-    pub(super) rules: Vec<String>,
+pub(crate) struct ParsedPrompt {
+    pub(crate) rules: Vec<String>,
     /// In the service's format.
-    pub(super) messages: Vec<Value>,
+    pub(crate) messages: Vec<Value>,
     /// What is asked now; `None` to continue with the results.
-    pub(super) request: Option<String>,
+    pub(crate) request: Option<String>,
 }
 
 impl ParsedPrompt {
-    pub(super) fn read(prompt: &str) -> Self {
+    pub(crate) fn read(prompt: &str) -> Self {
         let mut parsed = Self::default();
         let mut rest = prompt.trim();
         if let Some((body, tail)) = section(rest, "system") {
@@ -38,27 +38,37 @@ impl ParsedPrompt {
             rest = tail;
         }
         let results_last = parsed.messages.last().is_some_and(|message| role(message) == "tool");
-        if !(results_last && rest.starts_with(GO_ON)) {
+        if !(results_last && asks_to_go_on(rest)) {
             parsed.request = Some(rest.to_owned());
         }
         parsed
     }
+
+    /// A message that begins with a conversation.
+    pub(crate) fn folded(message: &str) -> Option<Self> {
+        message.starts_with("<conversation>\n").then(|| Self::read(message))
+    }
 }
 
-pub(super) fn role(message: &Value) -> &str {
+/// Whether this asks for nothing but to use the results before it.
+pub(crate) fn asks_to_go_on(text: &str) -> bool {
+    text.starts_with(GO_ON)
+}
+
+pub(crate) fn role(message: &Value) -> &str {
     message.get("role").and_then(Value::as_str).unwrap_or_default()
 }
 
-pub(super) fn said(role: &str, text: &str) -> Value {
+pub(crate) fn said(role: &str, text: &str) -> Value {
     json!({ "role": role, "content": [{ "type": "text", "text": text }] })
 }
 
-pub(super) fn called(id: &str, name: &str, args: &Value) -> Value {
+pub(crate) fn called(id: &str, name: &str, args: &Value) -> Value {
     let part = json!({ "type": "tool-call", "toolCallId": id, "toolName": name, "args": args });
     json!({ "role": "assistant", "content": [part] })
 }
 
-pub(super) fn answered(id: &str, name: &str, result: &str, failed: bool) -> Value {
+pub(crate) fn answered(id: &str, name: &str, result: &str, failed: bool) -> Value {
     let part = json!({
         "type": "tool-result", "toolCallId": id, "toolName": name, "result": result,
         "isError": failed,
@@ -157,7 +167,7 @@ mod tests {
         let parsed = ParsedPrompt::read(
             "<conversation>\n<tool_call id=\"c1\" name=\"read\">{}</tool_call>\n\
              <tool_result id=\"c1\">A</tool_result>\n</conversation>\n\n\
-             Go on with the results above.",
+             Go on with the results above. Do not repeat the calls.",
         );
         assert_eq!(parsed.request, None);
         assert_eq!(parsed.messages.len(), 2);
