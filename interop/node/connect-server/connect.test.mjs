@@ -101,7 +101,12 @@ test("history and system prompt", async () => {
   const prompt = JSON.stringify(seen.facts.prompt);
   const places = ["First question 4711", "First answer 4712"].map((text) => prompt.indexOf(text));
   assert.ok(places[0] >= 0 && places[1] > places[0], `history in order: ${prompt}`);
-  const context = seen.facts.context;
+  assert.ok(prompt.indexOf("lighthouse keeper") >= 0, `the system prompt is an entry beside a history: ${prompt}`);
+});
+
+test("a system prompt without a history is a rule of the request context", async () => {
+  await stream("plain", [{ role: "system", content: "You are a lighthouse keeper." }, ...ask("plain")]);
+  const context = report("plain").facts.context;
   assert.match(context.cloudRule ?? "", /lighthouse keeper/);
   assert.ok(context.rules.some((rule) => rule.content.includes("lighthouse keeper") && rule.type.type.case === "global"));
 });

@@ -33,6 +33,34 @@ pub(super) fn npm_client(name: &str) -> anyhow::Result<()> {
     client(name, None)
 }
 
+/// Clients that work with each way in which the service offers tools, over both transports.
+const MATRIX_CLIENTS: [&str; 5] = ["opencode", "claude-code", "codex", "pi", "continue"];
+
+/// Each of them under each setting, as a table.
+pub(super) fn client_matrix() -> anyhow::Result<()> {
+    let folder = setup::node_packages("clients").context(NotRun)?;
+    let mut table = format!("| tools | transport | {} |\n", MATRIX_CLIENTS.join(" | "));
+    table += "|---|---|---|---|---|---|---|\n";
+    let mut failures = Vec::new();
+    for tools in ["direct", "meta"] {
+        for transport in ["h2", "h1"] {
+            table += &format!("| {tools} | {transport} |");
+            for client in MATRIX_CLIENTS {
+                let mut command = node_script(&format!("{client}.test.mjs"), folder.clone());
+                command.env("IBEAM_PAIRING", format!("{tools},{transport}"));
+                watch_calls(&mut command);
+                let result = run(&mut command);
+                table += if result.is_ok() { " ok |" } else { " **failed** |" };
+                failures.extend(result.err().map(|error| format!("{client}: {error:#}")));
+            }
+            table.push('\n');
+        }
+    }
+    println!("{table}");
+    anyhow::ensure!(failures.is_empty(), "{}", failures.join("\n"));
+    Ok(())
+}
+
 /// A client that comes from PyPI.
 pub(super) fn python_client(name: &str) -> anyhow::Result<()> {
     client(name, Some(&setup::python_client(name).context(NotRun)?))

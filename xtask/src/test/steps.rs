@@ -71,6 +71,7 @@ pub(super) const STEPS: &[TestStep] = &[
     TestStep::new("children-500", External, Beside, 100, |_| external::children_500()).needs(BUILD),
     TestStep::new("login", External, Beside, 30, |_| external::login()).needs(BUILD),
     TestStep::new("keychain", Named, Busy, 200, |_| external::keychain()),
+    TestStep::new("client-matrix", Named, Busy, 600, |_| clients::client_matrix()).needs(BUILD),
     TestStep::new("claude-code", External, Beside, 15, |_| clients::npm_client("claude-code"))
         .needs(BUILD),
     TestStep::new("codex", External, Beside, 15, |_| clients::npm_client("codex")).needs(BUILD),

@@ -46,7 +46,9 @@ impl Fake {
         command.arg("fake-cursor-agent").args(args).env_clear();
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("IBEAM_FAKE_AGENT_HOME", self.folder.path().join("home"));
-        command.env("IBEAM_FAKE_AGENT", words);
+        // Its output is read to the end here, which the process that it leaves behind would delay.
+        let words = ["set:cli.worker_stdout=off", words].join(",");
+        command.env("IBEAM_FAKE_AGENT", words.trim_end_matches(','));
         command.current_dir(self.workspace());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
@@ -187,7 +189,7 @@ fn failures_are_printed_to_stderr() {
             "Cannot use this model: nope. Available models: auto,",
             "",
         ),
-        ("", &["-p", "--resume", "1234"], "chat 1234 not found", ""),
+        ("set:cli.resume_unknown=error", &["-p", "--resume", "1234"], "chat 1234 not found", ""),
         ("", &["-p", "--frobnicate"], "unknown option '--frobnicate'", ""),
         ("frobnicate", STREAM, "unknown switch `frobnicate`", ""),
     ];

@@ -78,7 +78,7 @@ fn new_chat_sends_an_empty_state() {
     let model = run.requested_model.unwrap();
     assert_eq!(model.parameters[0].id, "reasoning");
     assert_eq!(model.parameters[0].value, "high");
-    assert_eq!(run.mcp_tools.unwrap().mcp_tools[0].name, "read");
+    assert_eq!(run.mcp_tools.unwrap().mcp_tools[0].name, "read_tool");
     assert_eq!(run.custom_system_prompt, None, "refused for most accounts");
 }
 

@@ -32,7 +32,7 @@ pub struct ServiceFacts {
     pub agent_host: Option<AgentHostChoice>,
     /// Runs are refused without a key for the encryption of blobs.
     pub needs_blob_key: bool,
-    /// A client's tool must not have the name of a built-in one.
+    /// A client's tool that has the name of a built-in one is offered under another.
     pub aliases_builtins: bool,
     /// A call that waits for longer is lost with its stream.
     pub longest_hold: Option<Duration>,
@@ -52,7 +52,7 @@ impl Default for ServiceFacts {
             empty_list_ignored: false,
             agent_host: None,
             needs_blob_key: false,
-            aliases_builtins: false,
+            aliases_builtins: true,
             longest_hold: None,
         }
     }

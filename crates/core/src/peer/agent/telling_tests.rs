@@ -47,11 +47,11 @@ fn section_1_6_resume_roots_replay_all_of_the_prompt_with_one_turn() {
     let (_, run, entries) = told_in(HistoryForm::ResumeRoots, with_tool());
     assert_eq!(roles(&entries), ["system", "user", "assistant", "tool"]);
     let system = entries[0]["content"].as_str().unwrap();
-    assert!(system.starts_with(SYSTEM) && system.contains(r#""toolName":"read""#), "{system}");
+    assert!(system.starts_with(SYSTEM) && system.contains(r#""toolName":"read_tool""#), "{system}");
     assert_eq!(entries[1]["content"][0]["text"], "read a.txt", "no markers");
     let call = &entries[2]["content"][0];
     assert_eq!(call["toolName"], "CallDynamicTool");
-    assert_eq!(call["args"]["toolName"], "read");
+    assert_eq!(call["args"]["toolName"], "read_tool");
     assert_eq!(call["args"]["arguments"]["path"], "a.txt");
     assert_eq!(entries[3]["content"][0]["toolCallId"], call["toolCallId"]);
     let state = run.conversation_state.unwrap();
@@ -80,7 +80,7 @@ fn section_1_6_user_roots_have_rules_and_marked_questions_and_an_action_of_the_u
     let (spec, run, entries) = told_in(HistoryForm::UserRoots, with_tool());
     assert_eq!(roles(&entries), ["system", "user", "user", "assistant", "tool"]);
     let rules = entries[1]["content"][0]["text"].as_str().unwrap();
-    assert!(rules.starts_with("<rules>\nBe brief.") && rules.contains(r#""toolName":"read""#));
+    assert!(rules.starts_with("<rules>\nBe brief.") && rules.contains(r#""toolName":"read_tool""#));
     let question = entries[2]["content"][0]["text"].as_str().unwrap();
     assert_eq!(question, "<user_query>\nread a.txt\n</user_query>");
     assert!(run.conversation_state.as_ref().unwrap().turns.is_empty());

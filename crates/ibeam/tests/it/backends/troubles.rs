@@ -29,6 +29,7 @@ fn a_used_up_plan_is_no_quota(backend: Backend) {
     assert_eq!((status, code.as_str()), (429, "insufficient_quota"), "{message}");
     assert!(head.contains("x-should-retry: false"), "{head}");
     // Nothing is tried again.
+    soon("the run is logged", || gateway.log().contains("opening an upstream stream"));
     assert_eq!(gateway.log().matches("opening an upstream stream").count(), 1);
     assert!(!gateway.log().contains("trying upstream again"));
     gateway.assert_idle();

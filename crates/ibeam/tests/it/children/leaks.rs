@@ -83,7 +83,7 @@ const TROUBLES: [Trouble; 7] = [
     },
     Trouble {
         name: "child gives up",
-        words: "mcp-timeout:400ms",
+        words: "mcp-timeout:1s",
         client: answer_late,
         calls: true,
         turns: [3, 25],
@@ -231,7 +231,7 @@ fn answer_late(gateway: &Gateway, turn: usize, rooms: &Rooms) {
     if turn.is_multiple_of(2) {
         return;
     }
-    pause(Duration::from_millis(450));
+    pause(Duration::from_millis(1_050));
     let late = [question, said.message(), said.calls[0].result("rain")];
     // Whatever is said to that, it is an answer.
     send(gateway.url(), &[], &body(&late)).until("data: [DONE]");

@@ -2,7 +2,7 @@
 //! panics where the client or the model lacks something.
 
 use ibeam_core::peer::agent::HistorySetting;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{SYSTEM, Setup, called, knows_all, newest, work};
 
@@ -158,17 +158,18 @@ pub(super) async fn long_history(setup: Setup) {
     lab.assert_gone().await;
 }
 
+pub(super) fn with_picture(text: &str) -> Value {
+    let image = json!({ "type": "image_url", "image_url": { "url": PIXEL } });
+    json!({ "role": "user", "content": [{ "type": "text", "text": text }, image] })
+}
+
 /// A picture in an earlier message, and one in the newest.
 pub(super) async fn pictures(setup: Setup) {
     let lab = setup.lab("");
-    let picture = |text: &str| {
-        let image = json!({ "type": "image_url", "image_url": { "url": PIXEL } });
-        json!({ "role": "user", "content": [{ "type": "text", "text": text }, image] })
-    };
     let mut talk = setup.talk(&[], "");
-    talk.body["messages"][1] = picture("What is this?");
+    talk.body["messages"][1] = with_picture("What is this?");
     talk.push(json!({ "role": "assistant", "content": "A pixel." }));
-    talk.push(picture("And this?"));
+    talk.push(with_picture("And this?"));
     let reply = talk.ask(&lab).await;
     assert!(reply.text().contains("I see 1 image. You wrote: And this?"), "{}", reply.body);
     let known = newest(&lab);

@@ -7,7 +7,7 @@ use ibeam_core::peer::agent::HistoryForm;
 use ibeam_sim::{Behaviour, SimConfig};
 use serde_json::{Value, json};
 
-use super::{Setup, called, contents, newest, unknown};
+use super::{Setup, called, contents, conversations::with_picture, newest, unknown};
 use crate::lab::{Lab, Reply, Talk, tools};
 
 /// What a client does and sees, in a few words.
@@ -24,9 +24,12 @@ macro_rules! look {
 
 /// A question with a history is answered by a model that knows everything.
 const KNOWS: &str = "1 run, knows everything";
+const SEEN: &str = "1 run, sees the picture";
 const FELL_BACK: &str = "2 runs, knows everything";
 /// One call is made and answered.
 const CALLED: &str = "1 run; look; answered";
+/// The model has no tools, which `ibeam probe` finds out.
+const NO_TOOLS: &str = "1 run; answered";
 /// Two calls come together.
 const BOTH: &str = "1 run; look, feel; answered";
 
@@ -54,10 +57,25 @@ const ROWS: &[Row] = &[
         ],
     ),
     ("roots.resume_needs_turn", look!(history), &[("on", KNOWS), ("off", KNOWS)]),
+    (
+        "roots.resume_needs",
+        look!(history),
+        &[("nothing", KNOWS), ("mode", KNOWS), ("agent-type", KNOWS)],
+    ),
     ("roots.empty_slots_57", look!(history), &[("on", KNOWS), ("off", KNOWS)]),
     ("roots.fetch", look!(history), &[("on", KNOWS), ("off", KNOWS)]),
     ("roots.validate", look!(history), &[("strict", KNOWS), ("off", KNOWS)]),
-    ("roots.max", look!(history), &[("off", KNOWS), ("5", "2 runs, error invalid_value")]),
+    ("roots.max", look!(history), &[("off", KNOWS), ("5", "3 runs, error invalid_value")]),
+    (
+        "roots.images",
+        look!(picture),
+        &[
+            ("both", SEEN),
+            ("hex", SEEN),
+            ("data-url", "1 run, does not see the picture"),
+            ("unseen", "1 run, does not see the picture"),
+        ],
+    ),
     ("state.required", look!(history), &[("on", KNOWS), ("off", KNOWS)]),
     ("state.tz_pair", look!(history), &[("on", KNOWS), ("off", KNOWS)]),
     ("system.custom8", look!(history), &[("refuse", KNOWS), ("obey", KNOWS)]),
@@ -80,6 +98,12 @@ const ROWS: &[Row] = &[
             ("blocking", "4 execs answered"),
         ],
     ),
+    (
+        "tools.mcp_status",
+        look!(call),
+        &[("any", CALLED), ("connected", CALLED), ("ready", NO_TOOLS), ("absent", NO_TOOLS)],
+    ),
+    ("tools.spoil34", look!(call), &[("off", CALLED), ("on", NO_TOOLS)]),
     ("tools.need34", look!(call), &[("on", CALLED), ("off", CALLED)]),
     ("tools.double_declare_stall", look!(call), &[("off", CALLED), ("on", "1 run; error timeout")]),
     (
@@ -87,6 +111,7 @@ const ROWS: &[Row] = &[
         look!(call),
         &[("off", CALLED), ("per-call", CALLED), ("first", "1 run; answered")],
     ),
+    ("tools.listed_counts_refused", look!(two_calls), &[("on", BOTH), ("off", BOTH)]),
     (
         "tools.listed27",
         look!(two_calls),
@@ -114,13 +139,19 @@ const ROWS: &[Row] = &[
     ("error.data_missing", look!(history), &[("off", KNOWS), ("first", FELL_BACK)]),
     ("error.instant_close", look!(history), &[("off", KNOWS), ("first", FELL_BACK)]),
     ("error.provider_busy", look!(history), &[("off", KNOWS), ("first", FELL_BACK)]),
+    (
+        "headers.blob_key",
+        look!(history),
+        &[("ignored", KNOWS), ("refused", KNOWS), ("required", "0 runs, error invalid_value")],
+    ),
     ("latency.first_output", look!(history), &[("off", KNOWS), ("175s", KNOWS)]),
     ("hold.max", look!(slow_call), &[("off", CALLED), ("20s", "2 runs; look; answered")]),
 ];
 
 /// Switches that no client of a gateway can see, or that have tests of their own.
 const ELSEWHERE: &[(&str, &str)] = &[
-    ("tools.collide_builtin_error", "names of built-in tools are not replaced yet"),
+    ("tools.collide_builtin_error", "the tests of `probes`"),
+    ("reasoning.signed", "the tests of `probes`"),
     ("shell.close_required", "native tools: `native_requests`"),
     ("host.config", "hosts are a matter of the driver's own tests"),
     ("host.region_error", "hosts are a matter of the driver's own tests"),
@@ -200,6 +231,16 @@ async fn history(lab: Lab) -> String {
 /// With the form that Cursor's own models get.
 async fn history_of_user(lab: Lab) -> String {
     ask(lab, asked(Setup::DEFAULT)).await
+}
+
+/// A picture with the newest message behind a history.
+async fn picture(lab: Lab) -> String {
+    let mut talk = setup().talk(&[], "What is this?");
+    talk.push(json!({ "role": "assistant", "content": "There is nothing." }));
+    talk.push(with_picture("And this?"));
+    let said = talk.ask(&lab).await.text();
+    let sees = if said.contains("I see 1 image") { "sees" } else { "does not see" };
+    format!("{}, {sees} the picture", runs(&lab))
 }
 
 async fn first_question(lab: Lab) -> String {

@@ -228,10 +228,8 @@ async fn question_n_sends_a_key_where_one_is_needed() {
 #[tokio::test(start_paused = true)]
 async fn question_p_renames_tools_that_collide_and_the_client_sees_its_own_names() {
     let switches = &[("tools.collide_builtin_error", "on")];
-    let without = acting(None, switches, |_| {}).await;
-    assert!(!calls(&without, "read").await);
     for form in [HistoryForm::UserRoots, HistoryForm::ResumeRoots] {
-        let with = acting(Some('p'), switches, in_form(form)).await;
+        let with = acting(None, switches, in_form(form)).await;
         let mut talk = Talk::new("Call the tool `read_tool` with {}");
         talk.body["tools"] = tools(&["read"]);
         let call = talk.ask(&with.lab).await.call();
@@ -240,13 +238,19 @@ async fn question_p_renames_tools_that_collide_and_the_client_sees_its_own_names
         let said = talk.ask(&with.lab).await.text();
         assert!(said.contains("the content"), "{form:?}: {said}");
         // Rebuilt from its history, the conversation has the same names.
-        let lab = with.lab.restarted(|config| {
-            config.upstream.findings = Some(with._folder.path().join("findings.json"));
-            in_form(form)(config);
-        });
-        let lab = lab.await;
+        let lab = with.lab.restarted(in_form(form)).await;
         talk.say("Which tools do you have?");
         assert_eq!(talk.ask(&lab).await.text(), "My tools are: read_tool");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn question_p_leaves_the_names_of_tools_where_they_are_free() {
+    let mut body = chat("Which tools do you have?", true);
+    body["tools"] = tools(&["read"]);
+    for (question, name) in [(None, "read_tool"), (Some('p'), "read")] {
+        let lab = acting(question, &[], |_| {}).await;
+        assert_eq!(lab.lab.post(body.to_string()).await.text(), format!("My tools are: {name}"));
     }
 }
 

@@ -213,7 +213,7 @@ impl ProbeFinding {
             Seen::AgentAnswers => facts.agent_host = Some(AgentHostChoice::Agent),
             Seen::AgentnAnswers => facts.agent_host = Some(AgentHostChoice::Agentn),
             Seen::KeyNeeded => facts.needs_blob_key = true,
-            Seen::NamesCollide | Seen::NativeInstead => facts.aliases_builtins = true,
+            Seen::NamesFree => facts.aliases_builtins = false,
             Seen::ListedBeforeStarted | Seen::ListedBetween | Seen::ListedAfterExecs => {
                 facts.listed_without_refused = self.verdict.amount == Some(0);
             }
@@ -246,9 +246,7 @@ impl ProbeFinding {
             Seen::AgentAnswers => "runs go to `agentUrl`",
             Seen::AgentnAnswers => "runs go to `agentnUrl`",
             Seen::KeyNeeded => "runs have a key for the encryption of blobs",
-            Seen::NamesCollide | Seen::NativeInstead => {
-                "tools with the names of built-in ones are offered under others"
-            }
+            Seen::NamesFree => "tools with the names of built-in ones keep them",
             Seen::ListedBeforeStarted | Seen::ListedBetween | Seen::ListedAfterExecs
                 if self.verdict.amount == Some(0) =>
             {

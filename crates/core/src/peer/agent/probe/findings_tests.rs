@@ -44,8 +44,7 @@ fn each_finding_sets_its_fact_and_says_so() {
     assert_eq!(facts("m", Seen::AgentAnswers, None).agent_host, Some(AgentHostChoice::Agent));
     assert_eq!(facts("m", Seen::AgentnAnswers, None).agent_host, Some(AgentHostChoice::Agentn));
     assert!(facts("n", Seen::KeyNeeded, None).needs_blob_key);
-    assert!(facts("p", Seen::NamesCollide, None).aliases_builtins);
-    assert!(facts("p", Seen::NativeInstead, None).aliases_builtins);
+    assert!(!facts("p", Seen::NamesFree, None).aliases_builtins);
     let hold = facts("q", Seen::CallLost, Some(60)).longest_hold;
     assert_eq!(hold, Some(Duration::from_secs(54)), "less than what lost the stream");
 }
@@ -74,7 +73,8 @@ fn every_other_observation_changes_nothing() {
         ("n", Seen::KeyIgnored, None),
         ("n", Seen::KeyRefused, None),
         ("o", Seen::ReasoningAccepted, None),
-        ("p", Seen::NamesFree, None),
+        ("p", Seen::NamesCollide, None),
+        ("p", Seen::NativeInstead, None),
         ("q", Seen::CallHeld, Some(120)),
         ("a", Seen::Unclear, None),
     ] {

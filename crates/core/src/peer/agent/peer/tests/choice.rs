@@ -27,7 +27,7 @@ fn offered(bench: &Bench) -> Vec<String> {
 fn none_offers_nothing_and_a_name_offers_one() {
     assert_eq!(offered(&with(|r| r.tool_choice = ToolChoice::None)), [""; 0]);
     assert_eq!(offered(&with(|r| r.tool_choice = ToolChoice::Named("bash".into()))), ["bash"]);
-    assert_eq!(offered(&with(|r| r.tool_choice = ToolChoice::Required)), ["read", "bash"]);
+    assert_eq!(offered(&with(|r| r.tool_choice = ToolChoice::Required)), ["read_tool", "bash"]);
 }
 
 #[test]

@@ -372,7 +372,10 @@ fn section_2_3_the_state_of_mcp_servers_is_answered_for_known_servers_only() {
     }
     let results = bench.results();
     for (_, known) in &results[..2] {
-        assert!(known.contains(r#"tool_name: "read""#) && known.contains("connected"), "{known}");
+        assert!(
+            known.contains(r#"tool_name: "read_tool""#) && known.contains("connected"),
+            "{known}"
+        );
     }
     assert!(results[2].1.contains("servers: []"), "{results:?}");
     let closes = format!("{:?}", bench.sent()).matches("StreamClose(").count();
