@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{
     intent::Intent,
     patch_tool, script_tool,
-    tool_fit::{ToolPurpose, fit},
+    tool_fit::{ToolPurpose, fit, plain},
 };
 use crate::prompt::{HistoryMessage, OfferedTool};
 
@@ -28,7 +28,9 @@ pub(crate) fn call(
     seen: &[HistoryMessage],
 ) -> Option<(OfferedTool, Map<String, Value>)> {
     if let Intent::Named { tool, args, words } = intent {
-        let found = tools.iter().find(|t| t.tool_name == *tool || t.name == *tool)?;
+        let exact = tools.iter().find(|t| t.tool_name == *tool || t.name == *tool);
+        let close = || tools.iter().find(|t| plain(&t.tool_name) == plain(tool));
+        let found = exact.or_else(close)?;
         let mut full = fit(&found.schema, &[]);
         if args.is_empty() {
             say_into(&found.schema, words, &mut full);

@@ -62,12 +62,11 @@ impl ToolPurpose {
 
     /// Whether a tool of this name has this purpose.
     pub(crate) fn is(self, name: &str) -> bool {
-        self.names().contains(&name.to_lowercase().replace('-', "_").as_str())
+        self.names().contains(&plain(name).as_str())
     }
 
     /// The offered tool with this purpose.
     pub(crate) fn find(self, tools: &[OfferedTool]) -> Option<&OfferedTool> {
-        let plain = |name: &str| name.to_lowercase().replace('-', "_");
         let exact = self
             .names()
             .iter()
@@ -86,6 +85,12 @@ impl ToolPurpose {
             })
         })
     }
+}
+
+/// A tool's name as a model understands it: `read_tool` is for reading.
+pub(super) fn plain(name: &str) -> String {
+    let name = name.to_lowercase().replace('-', "_");
+    name.strip_suffix("_tool").unwrap_or(&name).to_owned()
 }
 
 /// Puts values under the property names that a schema uses for them, and fills in everything

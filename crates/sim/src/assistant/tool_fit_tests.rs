@@ -30,6 +30,13 @@ fn tools_are_found_by_the_names_clients_use() {
 }
 
 #[test]
+fn a_name_that_says_tool_is_understood() {
+    let tools = [tool("Read_tool", Value::Null), tool("todo_write_tool", Value::Null)];
+    assert_eq!(ToolPurpose::Read.find(&tools), Some(&tools[0]));
+    assert_eq!(ToolPurpose::Write.find(&tools), None);
+}
+
+#[test]
 fn arguments_fit_the_schema() {
     let schema = json!({
         "type": "object",
