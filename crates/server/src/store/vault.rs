@@ -165,9 +165,8 @@ impl StoreDatabase {
     pub(super) fn start_afresh(&mut self) {
         let Some(path) = self.path.take() else { return };
         let Ok(memory) = memory() else { return };
-        // Closed before its file is moved.
-        drop(std::mem::replace(&mut self.connection, memory));
-        match file::replace(&path, self.id.take()) {
+        let connection = std::mem::replace(&mut self.connection, memory);
+        match file::replace(&path, OpenedStore { connection, id: self.id.take() }) {
             Ok(OpenedStore { connection, id }) => {
                 (self.connection, self.id, self.path) = (connection, id, Some(path));
             }
