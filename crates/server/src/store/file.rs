@@ -112,8 +112,13 @@ pub(super) fn replace(path: &Path, broken: OpenedStore) -> Result<OpenedStore, U
     open_locked(path)
 }
 
-/// The lock's own file stays: another process may be waiting for it.
+/// The lock's own file stays: another process may be waiting for it. Beside what cannot be a store
+/// there is none.
 fn lock(path: &Path) -> Result<File, UnusableFile> {
+    let other = std::fs::metadata(path).is_ok_and(|meta| !meta.is_file());
+    if other || path.file_name().is_none() {
+        return Err(UnusableFile::NoFile);
+    }
     create_folder(path)?;
     Ok(lock::acquire_blocking(&beside(path, ".lock"), LOCK_WAIT)?)
 }
