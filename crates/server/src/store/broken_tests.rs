@@ -134,12 +134,12 @@ fn file_is_not_opened_while_another_process_replaces_it() {
     drop(open(&path));
     let file = with(&path, ".lock");
     let replacing = crate::files::lock::acquire_blocking(&file, Duration::ZERO).unwrap();
+    let (sender, opened) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
-        let opening = scope.spawn(|| open(&path));
-        std::thread::sleep(Duration::from_millis(50));
-        assert!(!opening.is_finished());
+        scope.spawn(|| sender.send(open(&path)));
+        assert!(opened.recv_timeout(Duration::from_millis(50)).is_err());
         drop(replacing);
-        assert!(!opening.join().unwrap().stats().in_memory);
+        assert!(!opened.recv().unwrap().stats().in_memory);
     });
 }
 
