@@ -21,7 +21,7 @@ use tokio::{
 use super::{
     AttackScale, bodies,
     honest_stream::{chat, post},
-    http2,
+    hosted_tools, http2,
     target::TargetAddress,
 };
 
@@ -38,6 +38,8 @@ pub(super) struct Attack {
     pub(super) gap: Duration,
     /// The gateway has to end its connections while the attack runs.
     pub(super) must_close: bool,
+    /// The gateway runs its turns in Cursor's CLI, for which it hosts the tools of its clients.
+    pub(super) hosted_tools: bool,
     /// Its clients leave at once, and the gateway has to stop working for them.
     pub(super) must_rest: bool,
     pub(super) run: fn(TargetAddress, AttackScale) -> Beginning,
@@ -61,7 +63,7 @@ pub(super) struct RunningAttack {
 }
 
 impl RunningAttack {
-    fn new(tasks: JoinSet<()>, sent: usize) -> Self {
+    pub(super) fn new(tasks: JoinSet<()>, sent: usize) -> Self {
         Self { tasks, sent, note: Box::new(String::new) }
     }
 }
@@ -80,6 +82,7 @@ const QUIET: Attack = Attack {
     kept: 32.0,
     gap: GAP,
     must_close: false,
+    hosted_tools: false,
     must_rest: false,
     run: |_, _| Box::pin(async { Ok(RunningAttack::new(JoinSet::new(), 0)) }),
 };
@@ -184,6 +187,15 @@ pub(super) const ATTACKS: &[Attack] = &[
         name: "idle connections",
         growth: (64.0, 0.0),
         run: |address, scale| Box::pin(idle_connections(address, scale)),
+        ..QUIET
+    },
+    Attack {
+        name: "idle connections to hosted tools",
+        growth: (32.0, 0.0),
+        hosted_tools: true,
+        run: |address, scale| {
+            Box::pin(async move { hosted_tools::idle_connections(&address, scale) })
+        },
         ..QUIET
     },
     Attack {
@@ -318,7 +330,7 @@ async fn slow_heads(address: TargetAddress, scale: AttackScale) -> anyhow::Resul
 }
 
 async fn slow_bodies(address: TargetAddress, scale: AttackScale) -> anyhow::Result<RunningAttack> {
-    let TargetAddress { socket, key } = &address;
+    let TargetAddress { socket, key, .. } = &address;
     let head = format!(
         "POST /v1/chat/completions HTTP/1.1\r\nhost: {socket}\r\nauthorization: Bearer {key}\r\n\
          content-length: 16777216\r\n\r\n"

@@ -20,7 +20,7 @@ use tokio::{
 use super::target::AttackTarget;
 
 /// An honest client waits this long for its answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A stream that is read on a thread of its own: the attackers' tasks do not delay it.
 pub(super) struct HonestStream {

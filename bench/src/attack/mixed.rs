@@ -21,6 +21,9 @@ use super::{
 const KEYS: usize = 4;
 /// Their clients together.
 const CLIENTS: usize = 20;
+/// How long the gateway waits for slow clients. On a busy machine an honest client may get no
+/// processor for seconds, and none of its requests may fail.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// After each attack: its last connections end, and the next one does not meet them.
 const REST: Duration = Duration::from_secs(10);
 /// How much more memory than before the attacks the gateway may have after them, in MB. Between two
@@ -55,13 +58,15 @@ struct MemoryAlone {
 
 /// `only`: attacks whose name contains this.
 pub(super) async fn run(program: &Path, minutes: u64, only: &str) -> anyhow::Result<()> {
-    let target = AttackTarget::start(program, KEYS).await?;
+    let target = AttackTarget::start(program, KEYS, PATIENCE).await?;
     load_vocabulary(&target).await?;
     let stream = HonestStream::start(&target)?;
     let honest = HonestClients::start(&target, CLIENTS)?;
     let attacks: Vec<_> = ATTACKS
         .iter()
         .filter(|attack| attack.name == NOTHING || attack.name.contains(only))
+        // They need another gateway.
+        .filter(|attack| !attack.hosted_tools)
         .collect();
     let mut tallies: Vec<AttackTally> = attacks.iter().copied().map(AttackTally::new).collect();
     let length = Duration::from_secs(minutes * 60);
@@ -146,9 +151,10 @@ impl AttackTally {
     ) -> anyhow::Result<()> {
         stream.forget();
         let begun = Instant::now();
-        let held = (attack.run)(target.clone_address(), AttackScale::FULL).await;
+        let scale = AttackScale { patience: PATIENCE, ..AttackScale::FULL };
+        let held = (attack.run)(target.clone_address(), scale).await;
         let held = held.with_context(|| format!("the attack `{}`", attack.name))?;
-        while begun.elapsed() < AttackScale::FULL.hold {
+        while begun.elapsed() < scale.hold(attack) {
             self.peak = self.peak.max(target.memory());
             sleep(SAMPLE).await;
         }

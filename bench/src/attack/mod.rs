@@ -7,6 +7,7 @@ mod attacks;
 mod bodies;
 mod honest_clients;
 mod honest_stream;
+mod hosted_tools;
 mod http2;
 mod mixed;
 mod table;
@@ -23,6 +24,7 @@ use tokio::time::{Instant, sleep};
 use self::{
     attacks::{ATTACKS, Attack, RunningAttack},
     honest_stream::{HonestStream, probe},
+    hosted_tools::ParkedTurn,
     table::{AttackLimits, AttackRow},
     target::AttackTarget,
 };
@@ -54,18 +56,35 @@ pub(crate) struct AttackOptions {
 /// How large an attack is.
 #[derive(Clone, Copy)]
 pub(super) struct AttackScale {
-    /// How long it runs.
+    /// How long it runs, unless it has to wait for the gateway.
     hold: Duration,
+    /// How long the gateway waits for a client that is slow: also for an honest one that gets no
+    /// processor, so it must not be short.
+    patience: Duration,
     /// For memory to return afterwards: the gateway returns it every five seconds, in two steps.
     settle: Duration,
     short: bool,
 }
 
 impl AttackScale {
-    const SHORT: Self =
-        Self { hold: Duration::from_secs(5), settle: Duration::from_secs(20), short: true };
-    const FULL: Self =
-        Self { hold: Duration::from_secs(20), settle: Duration::from_secs(30), short: false };
+    const SHORT: Self = Self {
+        hold: Duration::from_secs(5),
+        patience: Duration::from_secs(5),
+        settle: Duration::from_secs(20),
+        short: true,
+    };
+    const FULL: Self = Self {
+        hold: Duration::from_secs(20),
+        patience: Duration::from_secs(10),
+        settle: Duration::from_secs(30),
+        short: false,
+    };
+
+    /// How long this attack runs. Where the gateway has to end its connections, its patience must
+    /// be over by then.
+    fn hold(self, attack: &Attack) -> Duration {
+        if attack.must_close { self.hold.max(self.patience * 3 / 2) } else { self.hold }
+    }
 
     /// One number for the short form, another for the full one.
     pub(super) const fn pick(self, short: usize, full: usize) -> usize {
@@ -115,7 +134,10 @@ async fn alone(
     scale: AttackScale,
     gap: u64,
 ) -> anyhow::Result<AttackRow> {
-    let target = AttackTarget::start(program, 1).await?;
+    let target = match attack.hosted_tools {
+        true => AttackTarget::with_hosted_tools(program, 1).await?,
+        false => AttackTarget::start(program, 1, scale.patience).await?,
+    };
     let stream = HonestStream::start(&target)?;
     let row = measure(&target, &stream, attack, scale, gap).await?;
     println!("{row}");
@@ -130,18 +152,26 @@ async fn measure(
     scale: AttackScale,
     gap: u64,
 ) -> anyhow::Result<AttackRow> {
+    let mut parked = match attack.hosted_tools {
+        true => Some(ParkedTurn::start(target).await?),
+        false => None,
+    };
+    let hold = scale.hold(attack);
     let (before, connections) = (target.memory(), target.connections());
     stream.forget();
     let begun = Instant::now();
     let RunningAttack { tasks, sent, note } = (attack.run)(target.clone_address(), scale).await?;
     let mut peak = before;
     let (mut honest, mut half) = (None, 0.0);
-    while begun.elapsed() < scale.hold {
+    while begun.elapsed() < hold {
         peak = peak.max(target.memory());
         // Once, while the attack runs.
-        if honest.is_none() && begun.elapsed() > scale.hold / 2 {
+        if honest.is_none() && begun.elapsed() > hold / 2 {
             half = target.cpu();
-            honest = Some(probe(target).await);
+            honest = Some(match parked.take() {
+                Some(parked) => parked.finish_and_repeat(target).await,
+                None => probe(target).await,
+            });
         }
         sleep(SAMPLE).await;
     }
@@ -157,14 +187,17 @@ async fn measure(
         sleep(SAMPLE).await;
         after = target.memory();
     }
-    let later = probe(target).await;
+    let later = match attack.hosted_tools {
+        true => hosted_tools::probe(target).await,
+        false => probe(target).await,
+    };
     let limits = AttackLimits {
         gap: Duration::from_millis(gap).max(attack.gap),
         growth: attack.growth_mb(sent),
         kept: attack.kept,
         probe: Duration::from_secs(2).max(4 * Duration::from_millis(gap)),
         left: attack.must_close.then_some(0),
-        cpu: attack.must_rest.then(|| scale.hold.as_secs_f64() / 8.0),
+        cpu: attack.must_rest.then(|| hold.as_secs_f64() / 8.0),
     };
     let row = AttackRow {
         name: attack.name,

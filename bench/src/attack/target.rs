@@ -70,13 +70,16 @@ fn hex(bytes: impl IntoIterator<Item = u8>) -> String {
     bytes.into_iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Short enough to see within an attack that they hold; only the honest stream runs for long.
-const CLOCKS: [&str; 4] =
-    ["clocks.client_idle=2s", "clocks.client_stall=2s", "clocks.body=1s", "clocks.turn=3h"];
+/// The honest stream runs for long.
+const TURN: &str = "clocks.turn=3h";
+
+/// Short enough to see within an attack that they hold.
+const PATIENCE: [&str; 3] = ["clocks.client_idle", "clocks.client_stall", "clocks.body"];
 
 pub(super) struct AttackTarget {
     child: Child,
-    simulator: Racer,
+    /// None: it is a part of the gateway.
+    simulator: Option<Racer>,
     address: TargetAddress,
     /// Keys of the honest clients.
     pub(super) honest: Arc<[String]>,
@@ -91,16 +94,45 @@ pub(super) struct TargetAddress {
     pub(super) socket: SocketAddr,
     /// A key of its own.
     pub(super) key: String,
+    /// The gateway's process.
+    pub(super) pid: u32,
 }
 
 impl AttackTarget {
-    /// A gateway with this number of keys for honest clients, and one for an attacker.
-    pub(super) async fn start(program: &Path, keys: usize) -> anyhow::Result<Self> {
+    /// A gateway with this number of keys for honest clients, and one for an attacker. It waits
+    /// this long for slow clients.
+    pub(super) async fn start(
+        program: &Path,
+        keys: usize,
+        patience: Duration,
+    ) -> anyhow::Result<Self> {
         let home = tempfile::tempdir()?;
         let rules = home.path().join("scenario.toml");
         fs::write(&rules, scenario()?)?;
         let rules = vec!["--pace-ms=0".to_owned(), format!("--scenario={}", rules.display())];
         let simulator = sim_start(program, rules).start().await.context("the simulator")?;
+        let mut args = vec![format!("--api-url=http://{}", simulator.address)];
+        args.extend(PATIENCE.map(|clock| format!("--set={clock}={}s", patience.as_secs())));
+        Self::serve(program, home, keys, Some(simulator), args).await
+    }
+
+    /// The same with turns in Cursor's CLI, or rather its stand-in, and without a hurry.
+    pub(super) async fn with_hosted_tools(program: &Path, keys: usize) -> anyhow::Result<Self> {
+        let home = tempfile::tempdir()?;
+        let rules = home.path().join("scenario.toml");
+        fs::write(&rules, RULES)?;
+        let scenario = format!("--scenario={}", rules.display());
+        let args = ["--sim", "--backend=cli", &scenario].map(str::to_owned).to_vec();
+        Self::serve(program, home, keys, None, args).await
+    }
+
+    async fn serve(
+        program: &Path,
+        home: tempfile::TempDir,
+        keys: usize,
+        simulator: Option<Racer>,
+        args: Vec<String>,
+    ) -> anyhow::Result<Self> {
         let ibeam = || {
             let mut command = Command::new(program);
             command.env_clear().env("HOME", home.path()).current_dir(home.path());
@@ -118,16 +150,17 @@ impl AttackTarget {
         }
         let attacker = key("attacker".to_owned()).await?;
         let mut serve = ibeam();
-        serve.env("CURSOR_ACCESS_TOKEN", Sim::TOKEN);
-        serve.args(["serve", "--port", "0", "--log-level", "off", "--api-url"]);
-        serve.arg(format!("http://{}", simulator.address));
-        serve.args(CLOCKS.iter().flat_map(|clock| ["--set", clock]));
+        if simulator.is_some() {
+            serve.env("CURSOR_ACCESS_TOKEN", Sim::TOKEN);
+        }
+        serve.args(["serve", "--port", "0", "--log-level", "off", "--set", TURN]).args(args);
         let mut child = serve.stdout(Stdio::piped()).spawn().context("start the gateway")?;
         let mut stdout = BufReader::new(child.stdout.take().context("its output")?);
         let mut line = String::new();
         timeout(START, stdout.read_line(&mut line)).await.context("it does not listen")??;
         let address = line.trim().strip_prefix("http://").context("its address")?;
-        let address = TargetAddress { socket: address.parse()?, key: attacker };
+        let pid = child.id().context("the gateway has ended")?;
+        let address = TargetAddress { socket: address.parse()?, key: attacker, pid };
         let honest = honest.into();
         Ok(Self { child, simulator, address, honest, _stdout: stdout, _home: home })
     }
@@ -170,7 +203,9 @@ impl AttackTarget {
 
     pub(super) async fn stop(mut self) {
         self.child.kill().await.ok();
-        self.simulator.stop().await;
+        if let Some(simulator) = self.simulator {
+            simulator.stop().await;
+        }
     }
 }
 

@@ -57,6 +57,14 @@ impl LegRecord {
         }
     }
 
+    /// The same in as much memory as it needs, to be kept for a while. A text that grew piece by
+    /// piece has up to twice that, in one of the sizes that buffers have: kept among them, it
+    /// would keep the allocator from returning the memory of a burst of connections.
+    #[must_use]
+    pub fn compact(self) -> Self {
+        Self { events: self.events.to_vec(), ..self }
+    }
+
     /// All of it, unless it grew too long.
     #[must_use]
     pub fn events(&self) -> Option<&[TurnEvent]> {
@@ -124,6 +132,23 @@ mod tests {
             args("2", "{}"),
         ];
         assert_eq!(record.events(), Some(&want[..]));
+    }
+
+    #[test]
+    fn compact_record_needs_no_more_than_it_has() {
+        let mut record = LegRecord::default();
+        for event in [TurnEvent::Started, TurnEvent::Text("a".into()), args("1", "{")] {
+            record.push(&event);
+        }
+        for _ in 0..5_000 {
+            record.push(&args("1", "x"));
+        }
+        let (events, bytes) = (record.events().unwrap().to_vec(), record.bytes());
+        let compact = record.compact();
+        assert_eq!((compact.events(), compact.bytes()), (Some(&events[..]), bytes));
+        assert_eq!(compact.events.capacity(), 3);
+        let Some(TurnEvent::ToolCallArgs { delta, .. }) = compact.events.last() else { panic!() };
+        assert_eq!((delta.len(), delta.capacity()), (5_001, 5_001));
     }
 
     #[test]

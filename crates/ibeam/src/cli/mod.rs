@@ -56,7 +56,7 @@ use self::options::{Global, Listening, Loaded, UpstreamOptions};
 use crate::{
     harden,
     instance::{DETACH, detach},
-    telemetry,
+    memory, telemetry,
 };
 use ibeam_server::{
     auth::{LocalUser, RefusedCredential, tokens::login_command},
@@ -280,6 +280,7 @@ fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Resul
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_keep_alive(IDLE_THREAD)
+        .on_thread_park(memory::on_idle)
         .build()?;
     let result = runtime.block_on(future);
     // What still runs was asked to stop and waited for.

@@ -175,7 +175,7 @@ keys! {
     StoreRetention "store.retention" [] = "7d",
         "how long a conversation is kept after its last turn";
     StoreBytes "store.bytes" [] = "1GiB",
-        "space for all conversations together; beyond that the oldest are deleted";
+        "space for all conversations together; beyond that the oldest of the key that has most are deleted";
     ResponsesRetention "responses.retention" [] = "24h",
         "how long a stored response is kept after its last use; 0 disables";
     ResponsesBytes "responses.bytes" [] = "256MiB",

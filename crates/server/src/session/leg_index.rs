@@ -200,12 +200,13 @@ impl LegEntry {
             return;
         }
         self.ended = true;
+        let record = Arc::new(record.compact());
         let mut inner = self.index.inner.lock();
         let now = Instant::now();
         inner.bytes += record.bytes();
         inner.finished.push_back((now + keep, self.id));
         if let Some(leg) = inner.legs.get_mut(&self.id) {
-            leg.state = LegState::Finished(Arc::new(record));
+            leg.state = LegState::Finished(record);
         }
         inner.forget_until(now);
     }

@@ -126,6 +126,23 @@ fn damaged_file_is_replaced_once_by_concurrent_processes() {
     }
 }
 
+/// SQLite finds a log by its name: one that opens the file while it is moved away would take the
+/// log of the new one for its own.
+#[test]
+fn file_is_not_opened_while_another_process_replaces_it() {
+    let (_dir, path) = place();
+    drop(open(&path));
+    let file = with(&path, ".lock");
+    let replacing = crate::files::lock::acquire_blocking(&file, Duration::ZERO).unwrap();
+    let (sender, opened) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| sender.send(open(&path)));
+        assert!(opened.recv_timeout(Duration::from_millis(50)).is_err());
+        drop(replacing);
+        assert!(!opened.recv().unwrap().stats().in_memory);
+    });
+}
+
 #[tokio::test]
 async fn two_stores_share_the_replacement_of_a_damaged_file() {
     let (_dir, path) = place();

@@ -1,11 +1,15 @@
 //! The file: created for its owner only, opened, and moved aside when it is damaged.
 //!
-//! *Invariant:* a file is moved away only by a process that has seen this very file broken, and
-//! under a lock. Another one may have put a new file there meanwhile, which is then opened.
+//! *Invariant:* a file is moved away only by a process that has seen this very file broken. Another
+//! one may have put a new file there meanwhile, which is then opened.
+//!
+//! *Invariant:* opening a file and moving it away exclude each other by a lock. SQLite finds a log
+//! by its name: a connection to the file that is moved away would take the log of the new one for
+//! its own, write to it and delete it.
 
 use std::{
     ffi::OsString,
-    fs::OpenOptions,
+    fs::{File, OpenOptions},
     io,
     path::{Path, PathBuf},
     thread,
@@ -24,12 +28,12 @@ use crate::files::{FileError, lock, private};
 /// Another ibeam may be writing to the same file.
 const BUSY: Duration = Duration::from_secs(2);
 
-/// For another process that replaces the file.
-const LOCK_WAIT: Duration = Duration::from_secs(10);
+/// For other processes that open or replace the file, one after the other: a slow disk must not
+/// cost one of them its store.
+const LOCK_WAIT: Duration = Duration::from_secs(30);
 
-/// Pauses between the tries to open a file that others are opening too, in milliseconds.
-/// They take turns with writes that reach the disk, and a slow disk must not cost one of
-/// them its store.
+/// Pauses between the tries to open a file that others are writing to, in milliseconds: their
+/// writes reach the disk.
 const PAUSES: [u64; 8] = [20, 40, 80, 160, 320, 640, 1280, 2560];
 
 /// What is left of the log after a checkpoint.
@@ -50,7 +54,7 @@ pub(super) enum UnusableFile {
     Later,
     #[error("it belongs to another program")]
     Foreign,
-    #[error("it cannot be replaced: {0}")]
+    #[error("it cannot be locked: {0}")]
     Lock(#[from] FileError),
 }
 
@@ -89,31 +93,43 @@ pub(super) struct OpenedStore {
     pub(super) id: Option<FileId>,
 }
 
-/// Opens the file, if need be a new one. A broken one is moved aside, once.
+/// Opens the file, if need be a new one. A broken one is moved to `<name>.broken`, once.
 pub(super) fn open(path: &Path) -> Result<OpenedStore, UnusableFile> {
-    let (id, outcome) = connect_patiently(path);
-    match outcome {
-        Err(UnusableFile::Store(error)) if error.is_corrupt() => replace(path, id),
-        outcome => Ok(OpenedStore { connection: outcome?, id }),
-    }
+    let _lock = lock(path)?;
+    open_locked(path)
 }
 
-/// Moves the file to `<name>.broken` and opens a new one, unless another process has done so
-/// since `broken` was seen: then its new file is opened.
-pub(super) fn replace(path: &Path, broken: Option<FileId>) -> Result<OpenedStore, UnusableFile> {
-    // The lock's own file stays: another process may be waiting for it.
-    let _lock = lock::acquire_blocking(&beside(path, ".lock"), LOCK_WAIT)?;
-    if broken.is_some() && broken == FileId::at(path) {
+/// Closes a connection to a broken file, moves the file aside and opens a new one, unless another
+/// process has done so: then its new file is opened.
+pub(super) fn replace(path: &Path, broken: OpenedStore) -> Result<OpenedStore, UnusableFile> {
+    let OpenedStore { connection, id } = broken;
+    let _lock = lock(path)?;
+    // Not before: closing may write to the file, and delete its log.
+    drop(connection);
+    if id.is_some() && id == FileId::at(path) {
         move_aside(path)?;
     }
+    open_locked(path)
+}
+
+/// The lock's own file stays: another process may be waiting for it. Beside what cannot be a store
+/// there is none.
+fn lock(path: &Path) -> Result<File, UnusableFile> {
+    let other = std::fs::metadata(path).is_ok_and(|meta| !meta.is_file());
+    if other || path.file_name().is_none() {
+        return Err(UnusableFile::NoFile);
+    }
+    create_folder(path)?;
+    Ok(lock::acquire_blocking(&beside(path, ".lock"), LOCK_WAIT)?)
+}
+
+fn open_locked(path: &Path) -> Result<OpenedStore, UnusableFile> {
     match connect_patiently(path) {
-        // What the other process put there is broken as well.
-        (id, Err(UnusableFile::Store(error))) if error.is_corrupt() && id == FileId::at(path) => {
+        Err(UnusableFile::Store(error)) if error.is_corrupt() => {
             move_aside(path)?;
-            let (id, outcome) = connect_patiently(path);
-            Ok(OpenedStore { connection: outcome?, id })
+            connect_patiently(path)
         }
-        (id, outcome) => Ok(OpenedStore { connection: outcome?, id }),
+        outcome => outcome,
     }
 }
 
@@ -139,29 +155,22 @@ fn wait(milliseconds: u64) {
     thread::sleep(Duration::from_millis(milliseconds));
 }
 
-/// Opens the file and says which one it is. Tries again while others are opening or replacing
-/// it, too.
-fn connect_patiently(path: &Path) -> (Option<FileId>, Result<Connection, UnusableFile>) {
+/// Tries again while others are writing to the file.
+fn connect_patiently(path: &Path) -> Result<OpenedStore, UnusableFile> {
     let try_once = || {
-        if let Err(error) = make_private(path) {
-            return (None, true, Err(error));
-        }
-        let before = FileId::at(path);
-        let outcome = connect(path);
-        (before, before == FileId::at(path), outcome)
+        make_private(path)?;
+        let connection = connect(path)?;
+        Ok(OpenedStore { connection, id: FileId::at(path) })
     };
-    let (mut id, mut same, mut outcome) = try_once();
+    let mut outcome = try_once();
     for pause in PAUSES {
-        let busy = matches!(&outcome, Err(UnusableFile::Store(error)) if error.is_busy());
-        // Moved away between being made and being opened.
-        let gone = outcome.is_err() && !path.exists();
-        if same && !busy && !gone {
+        if !matches!(&outcome, Err(UnusableFile::Store(error)) if error.is_busy()) {
             break;
         }
         wait(pause);
-        (id, same, outcome) = try_once();
+        outcome = try_once();
     }
-    (id.filter(|_| same), outcome)
+    outcome
 }
 
 /// The broken file that was put aside, if there is one.
@@ -212,8 +221,7 @@ fn connect(path: &Path) -> Result<Connection, UnusableFile> {
     if connection.is_readonly(rusqlite::MAIN_DB)? {
         return Err(UnusableFile::ReadOnly);
     }
-    // Where several begin with a new file at once, SQLite refuses this without waiting;
-    // [`open`] then begins again.
+    // SQLite may refuse this without waiting; [`connect_patiently`] then begins again.
     connection.pragma_update(None, "journal_mode", "WAL")?;
     // Survives the end of the process, however sudden; a power cut may cost the newest.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
@@ -241,14 +249,16 @@ fn make_private(path: &Path) -> Result<(), UnusableFile> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error.into()),
     }
-    if let Some(parent) = path.parent() {
-        private::dir_builder().recursive(true).create(parent)?;
-    }
     match private::owner_only(OpenOptions::new().write(true).create_new(true)).open(path) {
         // Another process was faster.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         outcome => Ok(outcome.map(drop)?),
     }
+}
+
+fn create_folder(path: &Path) -> io::Result<()> {
+    let Some(parent) = path.parent() else { return Ok(()) };
+    private::dir_builder().recursive(true).create(parent)
 }
 
 #[cfg(unix)]

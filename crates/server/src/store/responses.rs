@@ -72,6 +72,8 @@ pub enum ChainError {
     Unfinished { id: String, status: String },
     /// It is too large.
     TooLong,
+    /// It has too many items.
+    TooManyItems,
 }
 
 impl Store {

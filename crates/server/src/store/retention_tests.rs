@@ -94,6 +94,8 @@ async fn clock_jump_before_an_upgrade_deletes_nothing() {
             "DROP TABLE clocks;
              DROP INDEX by_opening;
              DROP INDEX responses_by_scope;
+             DROP INDEX conversations_by_scope;
+             ALTER TABLE conversations DROP COLUMN size;
              ALTER TABLE conversations DROP COLUMN highest_call;
              ALTER TABLE conversations DROP COLUMN opening;
              ALTER TABLE conversations ADD COLUMN opening BLOB NOT NULL DEFAULT x'00';
@@ -104,4 +106,64 @@ async fn clock_jump_before_an_upgrade_deletes_nothing() {
     drop(store);
     let later = NOW + 100 * DAY.as_secs();
     assert_eq!(ids(&open_at(&path, later).all().await), ["one"]);
+}
+
+#[tokio::test]
+async fn client_that_stores_much_loses_its_own_conversations() {
+    const OTHER: Scope = [9; 32];
+    let (_dir, path) = place();
+    let limits = StoreLimits { bytes: 1 << 20, ..LIMITS };
+    let store = Store::open(Some(&path), limits, &Tasks::new()).unwrap();
+    let theirs = StoredConversation { scope: OTHER, ..bare("theirs") };
+    store.save(theirs, vec![blob("a", 300_000)], unix_seconds()).await.unwrap();
+    for n in 0..60 {
+        store.save(bare(&n.to_string()), vec![blob("a", 40_000)], unix_seconds()).await.unwrap();
+    }
+    assert_eq!(store.blobs(OTHER, "theirs").await.unwrap(), [blob("a", 300_000)]);
+    let mine = store.stats().conversations - 1;
+    assert!((10..=18).contains(&mine), "{mine} of 40 kB are within the rest of 1 MiB");
+    assert_eq!(ids(&store.all().await)[0], "59");
+
+    // The same if one conversation grows: its checkpoint and its blobs replace earlier ones.
+    for n in 0..60 {
+        let mut one = bare("one");
+        one.checkpoint = Some(Bytes::from(vec![n; 20_000]));
+        let blobs = vec![blob("same", 10_000), blob(&n.to_string(), 10_000)];
+        store.save(one, blobs, unix_seconds()).await.unwrap();
+        let sums = "SELECT sum(512 + coalesce(length(checkpoint), 0)
+                               + (SELECT sum(length(data)) FROM blobs WHERE conversation = key))
+                    FROM conversations";
+        let (sizes, real): (i64, i64) = store
+            .run(move |vault| {
+                let sizes = tables::scope_sizes(vault.connection())?;
+                let real = vault.connection().query_row(sums, [], |row| row.get(0))?;
+                Ok((sizes.iter().map(|(_, size)| size).sum(), real))
+            })
+            .await
+            .unwrap();
+        assert_eq!(sizes, real, "after {n}");
+    }
+    assert_eq!(store.blobs(OTHER, "theirs").await.unwrap(), [blob("a", 300_000)]);
+}
+
+/// As [`file_of_an_earlier_version_is_migrated`], for what an earlier version did not measure.
+#[tokio::test]
+async fn sizes_are_measured_when_a_file_is_migrated() {
+    let (_dir, path) = place();
+    let store = open(&path);
+    store.save(talk("one"), vec![blob("a", 1_000)], unix_seconds()).await.unwrap();
+    let sizes = async |store: &Store| {
+        store.run(|vault| Ok(tables::scope_sizes(vault.connection())?)).await.unwrap()
+    };
+    let before = sizes(&store).await;
+    assert!(before[0].1 > 1_512, "{before:?}");
+    store
+        .sql(
+            "DROP INDEX conversations_by_scope;
+             ALTER TABLE conversations DROP COLUMN size;
+             PRAGMA user_version = 8",
+        )
+        .await;
+    drop(store);
+    assert_eq!(sizes(&open(&path)).await, before);
 }

@@ -17,6 +17,7 @@ const STEPS: &[&str] = &[
     OPENINGS,
     RESPONSES_BY_SCOPE,
     HIGHEST_CALL,
+    SIZES,
 ];
 
 const CONVERSATIONS: &str = "
@@ -79,6 +80,14 @@ const RESPONSES_BY_SCOPE: &str = "
 const HIGHEST_CALL: &str = "
     -- Of the session; NULL if it is not known.
     ALTER TABLE conversations ADD COLUMN highest_call INTEGER;
+";
+
+const SIZES: &str = "
+    -- Bytes of the blobs and the checkpoint, and of the row itself.
+    ALTER TABLE conversations ADD COLUMN size INTEGER NOT NULL DEFAULT 0;
+    UPDATE conversations SET size = 512 + coalesce(length(checkpoint), 0)
+        + (SELECT coalesce(sum(length(data)), 0) FROM blobs WHERE conversation = key);
+    CREATE INDEX conversations_by_scope ON conversations (scope, seq, size);
 ";
 
 const CLOCKS: &str = "

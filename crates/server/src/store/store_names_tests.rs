@@ -27,6 +27,8 @@ async fn file_of_an_earlier_version_is_migrated() {
         .sql(
             "DROP INDEX by_opening;
              DROP INDEX responses_by_scope;
+             DROP INDEX conversations_by_scope;
+             ALTER TABLE conversations DROP COLUMN size;
              ALTER TABLE conversations DROP COLUMN highest_call;
              ALTER TABLE conversations DROP COLUMN opening;
              ALTER TABLE conversations ADD COLUMN opening BLOB NOT NULL DEFAULT x'00';

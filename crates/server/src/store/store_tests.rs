@@ -317,6 +317,7 @@ async fn unusable_file_falls_back_to_memory() {
         assert!(store.stats().in_memory, "{}", bad.display());
         store.save(talk("one"), Vec::new(), unix_seconds()).await.unwrap();
         assert_eq!(store.all().await, [talk("one")]);
+        assert!(!with(bad, ".lock").exists(), "{}", bad.display());
     }
     drop(open(&path));
     let mut permissions = std::fs::metadata(&path).unwrap().permissions();

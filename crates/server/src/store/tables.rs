@@ -12,6 +12,9 @@ use super::{Scope, StoredConversation};
 /// Matches that a caller looks through.
 const MATCHES: usize = 8;
 
+/// What a conversation takes without its blobs and its checkpoint, in bytes.
+const ROW_BYTES: i64 = 512;
+
 /// Writes both tables. True: the conversation is a new one. To be called in a
 /// transaction.
 pub(super) fn save(
@@ -32,18 +35,19 @@ pub(super) fn save(
         calls,
         highest_call,
     } = conversation;
-    let known = key(connection, *scope, id)?.is_some();
+    let known = key(connection, *scope, id)?;
+    let size = size_after(connection, known, checkpoint.as_deref(), blobs)?;
     let key: i64 = connection.query_row(
         "INSERT INTO conversations (scope, id, session, name, setup, fingerprint, opening,
-                                    checkpoint, calls, highest_call, updated, seq)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
+                                    checkpoint, calls, highest_call, updated, size, seq)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12,
                  (SELECT coalesce(max(seq), 0) + 1 FROM conversations))
          ON CONFLICT (scope, id) DO UPDATE SET
              session = excluded.session, name = excluded.name, setup = excluded.setup,
              fingerprint = excluded.fingerprint, opening = excluded.opening,
              checkpoint = excluded.checkpoint,
              calls = excluded.calls, highest_call = excluded.highest_call,
-             updated = excluded.updated, seq = excluded.seq
+             updated = excluded.updated, size = excluded.size, seq = excluded.seq
          RETURNING key",
         params![
             scope,
@@ -57,6 +61,7 @@ pub(super) fn save(
             calls_to_text(calls)?,
             highest_call,
             now,
+            size,
         ],
         |row| row.get(0),
     )?;
@@ -68,7 +73,31 @@ pub(super) fn save(
     for (id, data) in blobs {
         put.execute(params![key, &**id, &**data])?;
     }
-    Ok(!known)
+    Ok(known.is_none())
+}
+
+/// Bytes of a conversation once it has this checkpoint and these blobs, too.
+fn size_after(
+    connection: &Connection,
+    known: Option<i64>,
+    checkpoint: Option<&[u8]>,
+    blobs: &[(Bytes, Bytes)],
+) -> rusqlite::Result<i64> {
+    let of_blobs = "SELECT size - ?2 - coalesce(length(checkpoint), 0) FROM conversations
+                    WHERE key = ?1";
+    let before = |key| connection.query_row(of_blobs, [key, ROW_BYTES], |row| row.get(0));
+    let mut size: i64 = known.map(before).transpose()?.unwrap_or(0);
+    let mut replaced =
+        connection.prepare("SELECT length(data) FROM blobs WHERE conversation = ?1 AND id = ?2")?;
+    for (id, data) in blobs {
+        let old = replaced.query_row(params![known, &**id], |row| row.get(0)).optional()?;
+        size += length(data) - old.unwrap_or(0);
+    }
+    Ok(size + ROW_BYTES + checkpoint.map_or(0, length))
+}
+
+fn length(data: &[u8]) -> i64 {
+    i64::try_from(data.len()).unwrap_or(i64::MAX)
 }
 
 pub(super) fn by_fingerprint(
@@ -128,10 +157,22 @@ pub(super) fn forget_before(connection: &Connection, time: i64) -> rusqlite::Res
     connection.execute("DELETE FROM conversations WHERE updated < ?1", [time])
 }
 
-/// Deletes the conversation that was saved longest ago. False: none is left.
-pub(super) fn forget_oldest(connection: &Connection) -> rusqlite::Result<bool> {
-    let sql = "DELETE FROM conversations WHERE seq = (SELECT min(seq) FROM conversations)";
-    Ok(connection.execute(sql, [])? > 0)
+/// Bytes of the conversations of each scope.
+pub(super) fn scope_sizes(connection: &Connection) -> rusqlite::Result<Vec<(Scope, i64)>> {
+    let mut query =
+        connection.prepare("SELECT scope, sum(size) FROM conversations GROUP BY scope")?;
+    query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+}
+
+/// Deletes the conversation of a scope that was saved longest ago. Returns its bytes; `None`: none
+/// is left.
+pub(super) fn forget_oldest(
+    connection: &Connection,
+    scope: Scope,
+) -> rusqlite::Result<Option<i64>> {
+    let sql = "DELETE FROM conversations WHERE seq =
+               (SELECT min(seq) FROM conversations WHERE scope = ?1) RETURNING size";
+    connection.query_row(sql, [scope], |row| row.get(0)).optional()
 }
 
 pub(super) fn count(connection: &Connection) -> rusqlite::Result<u64> {

@@ -165,9 +165,8 @@ impl StoreDatabase {
     pub(super) fn start_afresh(&mut self) {
         let Some(path) = self.path.take() else { return };
         let Ok(memory) = memory() else { return };
-        // Closed before its file is moved.
-        drop(std::mem::replace(&mut self.connection, memory));
-        match file::replace(&path, self.id.take()) {
+        let connection = std::mem::replace(&mut self.connection, memory);
+        match file::replace(&path, OpenedStore { connection, id: self.id.take() }) {
             Ok(OpenedStore { connection, id }) => {
                 (self.connection, self.id, self.path) = (connection, id, Some(path));
             }
@@ -226,12 +225,18 @@ impl StoreDatabase {
         Ok(())
     }
 
-    /// Deletes the oldest until there is some room, so that the next save need not.
+    /// Deletes until there is some room, so that the next save need not: the oldest of the scope
+    /// that takes up most room, so that a client that stores much loses its own.
     fn shrink(&mut self, most: usize) -> Result<usize, StoreError> {
         let goal = self.most_bytes() / 10 * 9;
         let all = self.transaction()?;
+        let mut sizes = tables::scope_sizes(&all)?;
         let mut deleted = 0;
-        while deleted < most && talked_bytes(&all)? > goal && tables::forget_oldest(&all)? {
+        while deleted < most && talked_bytes(&all)? > goal {
+            let largest = sizes.iter_mut().max_by_key(|(_, size)| *size);
+            let Some((scope, size)) = largest else { break };
+            let Some(bytes) = tables::forget_oldest(&all, *scope)? else { break };
+            *size -= bytes;
             deleted += 1;
         }
         all.commit()?;

@@ -28,4 +28,4 @@ pub use echo::Echo;
 pub use encode::{EndedResponse, ResponsesEncoder};
 pub use failure::codex_reads_in_stream;
 pub use ids::{response_id, response_of};
-pub use request::{ResponsesRequest, bytes_of};
+pub use request::{MOST_ITEMS, ResponsesRequest, bytes_of};

@@ -10,11 +10,16 @@ use super::{
     tools::ToolOffer,
 };
 use crate::{
+    codec::json::MOST_ELEMENTS,
     error::{ErrorCode, TurnError},
     history::take_marker,
     model::TurnRequest,
     wire::{json::invalid, scan::DeferredJson},
 };
+
+/// Items of a request and of the responses that it continues together: as many as one request may
+/// have.
+pub const MOST_ITEMS: usize = MOST_ELEMENTS;
 
 /// A request for a response.
 ///

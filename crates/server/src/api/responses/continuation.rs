@@ -97,7 +97,8 @@ pub(in crate::api) async fn prepare<S: GatewayService>(
         let links = past.links(previous).await?;
         before_bytes = links.iter().map(|link| link.input.len() + link.output.len()).sum();
         share.wait(own + before_bytes)?;
-        let read = move || items(links.iter().flat_map(|link| [&link.input, &link.output]));
+        let room = responses::MOST_ITEMS.saturating_sub(request.input.len());
+        let read = move || items(links.iter().flat_map(|link| [&link.input, &link.output]), room);
         before = decode::run(shared, caller, before_bytes, read).await??;
     }
     let most = shared.service.settings().body_limit;
@@ -117,7 +118,7 @@ pub(in crate::api) async fn prepare<S: GatewayService>(
         (request, Vec::new(), 0)
     } else {
         let find = move || {
-            let found = items(&outputs)?;
+            let found = items(&outputs, responses::MOST_ITEMS)?;
             let bytes = request.resolved_bytes(&found, most)?;
             Ok::<_, TurnError>((request, found, bytes))
         };
@@ -184,14 +185,20 @@ impl<S: GatewayService> EarlierResponses<'_, S> {
     }
 }
 
-/// The items of lists.
-fn items<'a>(lists: impl IntoIterator<Item = &'a String>) -> Result<Vec<Box<RawValue>>, TurnError> {
+/// The items of lists, at most this many: each list was within the limit of its own request.
+fn items<'a>(
+    lists: impl IntoIterator<Item = &'a String>,
+    room: usize,
+) -> Result<Vec<Box<RawValue>>, TurnError> {
     let mut items = Vec::new();
     for list in lists {
         let list: Vec<_> = serde_json::from_str(list).map_err(|error| {
             let text = "an earlier response of this conversation is damaged in the store";
             TurnError::new(ErrorCode::Internal, text).cause(error.to_string())
         })?;
+        if items.len() + list.len() > room {
+            return Err(refusal(&ChainError::TooManyItems));
+        }
         items.extend(list);
     }
     Ok(items)
@@ -223,6 +230,14 @@ fn refusal(why: &ChainError) -> TurnError {
         ChainError::TooLong => (
             ErrorCode::ContextTooLong,
             "the conversation before this request exceeds the size limit of a request".to_owned(),
+        ),
+        ChainError::TooManyItems => (
+            ErrorCode::ContextTooLong,
+            format!(
+                "this request and the responses that it continues have more than {} items; begin a \
+                 new conversation, or compact this one",
+                responses::MOST_ITEMS
+            ),
         ),
     };
     TurnError::new(code, text).param("previous_response_id")

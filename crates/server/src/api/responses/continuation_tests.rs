@@ -38,27 +38,39 @@ async fn status(router: &Router, body: &Value) -> u16 {
 
 /// A service that has a stored response with `bytes` bytes of output.
 async fn with_output(bytes: usize) -> (Router, Arc<Fake>) {
-    let day = Duration::from_secs(24 * 3600);
-    let responses = ResponseLimits { retention: day, count: 100, bytes: 64 << 20 };
-    let limits = StoreLimits { retention: day, bytes: 64 << 20, responses };
-    let store = Store::open(None, limits, &Tasks::new()).unwrap();
     let text = json!({ "type": "output_text", "text": "x".repeat(bytes) });
     let item = json!({ "id": ITEM, "type": "message", "role": "assistant", "content": [text] });
-    let response = StoredResponse {
-        id: ID.to_owned(),
+    let response = StoredResponse { output: json!([item]).to_string(), ..stored(ID) };
+    with_responses([response]).await
+}
+
+fn stored(id: &str) -> StoredResponse {
+    StoredResponse {
+        id: id.to_owned(),
         previous: None,
         status: "completed".to_owned(),
         body: "{}".to_owned(),
         input: "[]".to_owned(),
-        output: json!([item]).to_string(),
-    };
+        output: "[]".to_owned(),
+    }
+}
+
+async fn with_responses(
+    responses: impl IntoIterator<Item = StoredResponse>,
+) -> (Router, Arc<Fake>) {
+    let day = Duration::from_secs(24 * 3600);
+    let limits = ResponseLimits { retention: day, count: 100, bytes: 64 << 20 };
+    let limits = StoreLimits { retention: day, bytes: 64 << 20, responses: limits };
+    let store = Store::open(None, limits, &Tasks::new()).unwrap();
     let (router, fake) = app(Fake { store, steps: hello(), ..Fake::default() });
     // A first request shows the caller.
     let hi = json!({ "model": "auto", "input": "Hi", "store": false });
     assert_eq!(status(&router, &hi).await, 200);
     let (_, meta) = fake.seen.lock().pop().unwrap();
     let scope = fake.scope(&meta.caller).await.unwrap();
-    fake.store.save_response(scope, response, fake.unix_now()).await.unwrap();
+    for response in responses {
+        fake.store.save_response(scope, response, fake.unix_now()).await.unwrap();
+    }
     (router, fake)
 }
 
@@ -69,6 +81,31 @@ fn goes_on() -> Value {
 fn names(times: usize) -> Value {
     let reference = json!({ "type": "item_reference", "id": ITEM });
     json!({ "model": "auto", "input": vec![reference; times] })
+}
+
+/// Each link of a chain may have as many as one request.
+#[tokio::test]
+async fn items_of_a_chain_are_limited_together() {
+    const OLDER: &str = "resp_00000000000000000000000000000002";
+    let list = |count: usize| {
+        let item = r#"{"role":"user","content":"a"}"#;
+        format!("[{}]", vec![item; count].join(","))
+    };
+    for (count, expected) in [(19_999, 200), (20_000, 400)] {
+        let older = StoredResponse { input: list(30_000), ..stored(OLDER) };
+        let previous = Some(OLDER.to_owned());
+        let newer = StoredResponse { input: list(count), previous, ..stored(ID) };
+        let (router, _) = with_responses([older, newer]).await;
+        let answer = router.oneshot(ask(&goes_on())).await.unwrap();
+        assert_eq!(answer.status().as_u16(), expected);
+        if expected == 400 {
+            let body = axum::body::to_bytes(answer.into_body(), 1 << 20).await.unwrap();
+            let error = serde_json::from_slice::<Value>(&body).unwrap()["error"].take();
+            assert!(error["message"].as_str().unwrap().contains("50000 items"), "{error}");
+            assert_eq!(error["param"], "previous_response_id");
+            assert_eq!(error["code"], "context_length_exceeded");
+        }
+    }
 }
 
 /// Items that no turn knows wait for a turn too.
