@@ -100,6 +100,7 @@ fn agent(request: TurnRequest, settings: Settings) -> (Turn<AgentPeer>, TapedTur
         kept: None,
         history: HistorySetting::Only(HistoryForm::ResumeRoots),
         memory: std::sync::Arc::default(),
+        signed: Vec::new(),
         run_seed: "turn".into(),
         host_changes: Some(0),
     };

@@ -17,6 +17,7 @@ use super::{
     blobs::{BlobLimits, Blobs, assistant_text},
     exec::Equipment,
     forms::{FormChoice, HistorySetting, ModelMemory},
+    reasoning::{SignedItem, TurnSignatures},
     roots,
     service_facts::ServiceFacts,
     state,
@@ -65,6 +66,8 @@ pub struct Plan {
     pub kept: Option<StoredState>,
     pub history: HistorySetting,
     pub memory: Arc<ModelMemory>,
+    /// What `memory` knows of the reasoning in the request.
+    pub signed: Vec<SignedItem>,
     /// A random text that only this turn has: the ids of its runs are made from it.
     pub run_seed: String,
     /// How often the host for runs was changed so far; `None` if the user named the host.
@@ -136,6 +139,7 @@ pub(super) struct RunSpec {
     pub(super) action: RunAction,
     pub(super) form: FormChoice,
     pub(super) memory: Arc<ModelMemory>,
+    pub(super) signatures: TurnSignatures,
     /// The client's history was sent, in the form of `form`.
     pub(super) told: bool,
     /// The prompt has the client's system prompt, so that the request context does not repeat it.
@@ -186,6 +190,11 @@ impl RunSpec {
             earlier_runs: 0,
             mode,
             one_model_field: facts.one_model_field,
+            signatures: TurnSignatures::new(
+                request,
+                plan.signed,
+                facts.refuses_reasoning || surroundings.facts.refuses_reasoning,
+            ),
             conversation_id,
             form: FormChoice::new(history, &model.id, &memory),
             memory,
@@ -334,10 +343,10 @@ impl RunSpec {
             RunState::Built(state) => state.wire_len(),
             RunState::Kept(bytes) => bytes.len(),
         };
-        self.blobs.memory() + state
+        self.blobs.memory() + self.signatures.bytes() + state
     }
 
-    fn history(&self) -> impl Iterator<Item = Bytes> {
+    pub(super) fn history(&self) -> impl Iterator<Item = Bytes> {
         let roots = match &self.state {
             RunState::Built(state) => state.root_prompt_messages_json.clone(),
             RunState::Kept(bytes) => ConversationStateStructure::from_wire(bytes.clone())

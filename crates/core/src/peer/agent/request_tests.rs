@@ -48,6 +48,7 @@ pub(in crate::peer::agent) fn spec_in(request: &TurnRequest, history: HistorySet
         kept: None,
         history,
         memory: Arc::default(),
+        signed: Vec::new(),
         run_seed: "turn".into(),
         host_changes: Some(0),
     };
@@ -219,6 +220,7 @@ fn continued(request: &TurnRequest, kept: StoredState) -> (RunSpec, AgentRunRequ
         kept: Some(kept),
         history: HistorySetting::Only(HistoryForm::RulesRoots),
         memory: Arc::default(),
+        signed: Vec::new(),
         run_seed: "turn".into(),
         host_changes: Some(0),
     };

@@ -45,7 +45,7 @@ fn told(items: &[Item]) -> Vec<String> {
 
 fn told_as(items: &[Item], style: EntryStyle, most: usize) -> Vec<String> {
     let mut blobs = Blobs::default();
-    let ids = put(items, style, most, &mut blobs);
+    let ids = put(items, style, most, &TurnSignatures::default(), &mut blobs);
     ids.iter().map(|id| String::from_utf8(blobs.get(id).unwrap().to_vec()).unwrap()).collect()
 }
 
@@ -120,7 +120,7 @@ fn section_1_1_our_system_entry_differs_from_the_services() {
     let rules = blobs.get(&rules).unwrap();
     assert!(is_our_rules(&rules) && !is_our_system(&rules) && !is_our_rules(&ours));
     let item = [message(Role::User, "<rules>\nmine\n</rules>")];
-    let of_user = put(&item, EntryStyle::default(), 9, &mut blobs);
+    let of_user = put(&item, EntryStyle::default(), 9, &TurnSignatures::default(), &mut blobs);
     assert!(!is_our_rules(&blobs.get(&of_user[0]).unwrap()), "a client may say the same");
     let mut texts = Vec::new();
     assert_eq!((prompt_texts(&ours, &mut texts), texts), (0, vec!["Be \"brief\".".to_owned()]));

@@ -34,6 +34,8 @@ pub struct ServiceFacts {
     pub needs_blob_key: bool,
     /// A client's tool must not have the name of a built-in one.
     pub aliases_builtins: bool,
+    /// Signed reasoning of earlier answers is refused.
+    pub refuses_reasoning: bool,
     /// A call that waits for longer is lost with its stream.
     pub longest_hold: Option<Duration>,
 }
@@ -53,6 +55,7 @@ impl Default for ServiceFacts {
             agent_host: None,
             needs_blob_key: false,
             aliases_builtins: false,
+            refuses_reasoning: false,
             longest_hold: None,
         }
     }

@@ -8,7 +8,9 @@ use ibeam_proto::Wire as _;
 use ibeam_proto::agent::{ConversationStateStructure, RequestContext, UserMessage};
 
 use super::{
+    blobs::{self, StoredReasoning},
     forms::HistoryForm,
+    reasoning::{self, SignedReasoning},
     request::{RunAction, RunSpec, RunState},
     roots::{self, EntryStyle},
     state,
@@ -55,7 +57,7 @@ impl RunSpec {
     /// This state, and these items behind it.
     pub(super) fn append(&mut self, state: &Bytes, items: &[Item]) -> Bytes {
         let (style, most) = (self.style(self.prompt_of(state)), self.around.facts.max_roots);
-        state::append(state, items, style, most, &mut self.blobs)
+        state::append(state, items, style, most, &self.signatures, &mut self.blobs)
     }
 
     /// All that the first message contains, as a state to continue from. What the request context
@@ -115,7 +117,37 @@ impl RunSpec {
 
     /// The form of the history failed. Returns whether there is another one.
     pub(super) fn use_other_form(&mut self) -> bool {
-        self.told && self.form.step()
+        let is_other = self.told && self.form.step();
+        if is_other {
+            self.signatures.acquit();
+        }
+        is_other
+    }
+
+    /// Leaves reasoning out of the history, if that was in it. `blamed`: the failure may be its
+    /// fault.
+    pub(super) fn leave_out_reasoning(&mut self, blamed: bool) -> bool {
+        let is_sent = matches!(self.state, RunState::Built(_))
+            && self.history().any(|blob| {
+                blobs::assistant_message(&blob).is_some_and(|answer| !answer.signed.is_empty())
+            });
+        if is_sent {
+            self.signatures.leave_out(blamed);
+        }
+        is_sent
+    }
+
+    /// Remembers reasoning that the service has stored with its signature.
+    pub(super) fn note_reasoning(&mut self, stored: &[StoredReasoning<'_>]) {
+        if !reasoning::is_one_model(&self.model.id) {
+            return;
+        }
+        for stored in stored {
+            if let Some(signed) = SignedReasoning::of(stored) {
+                self.memory.signatures.note(&self.model.id, &stored.text, signed.clone());
+                self.signatures.note(&stored.text, signed);
+            }
+        }
     }
 
     /// Whether the run continues a kept state, so that the whole history is another way.
@@ -125,7 +157,14 @@ impl RunSpec {
 
     /// The form of this run works.
     pub(super) fn learn_form(&mut self) {
-        if let (true, Some(form)) = (self.told, self.form.learned()) {
+        if !self.told {
+            return;
+        }
+        if self.signatures.is_blamed() {
+            self.memory.note_refused_reasoning(&self.model.id);
+            self.signatures.acquit();
+        }
+        if let Some(form) = self.form.learned() {
             self.memory.note_history(&self.model.id, form);
             self.told = false;
         }
@@ -151,7 +190,8 @@ impl RunSpec {
             HistoryForm::Transcript => self.tell_as_text(history, action),
             HistoryForm::RulesRoots => {
                 let style = self.style(PromptOwner::Service);
-                let entries = roots::put(history, style, usize::MAX, &mut self.blobs);
+                let entries =
+                    roots::put(history, style, usize::MAX, &self.signatures, &mut self.blobs);
                 self.state = RunState::Built(Box::new(ConversationStateStructure {
                     root_prompt_messages_json: entries,
                     turns: vec![state::turn_of(history, &mut self.blobs)],
@@ -223,7 +263,7 @@ impl RunSpec {
         let mut entries = self.system_entries();
         let style = self.style(PromptOwner::Client);
         let room = self.around.facts.max_roots.saturating_sub(entries.len());
-        entries.extend(roots::put(&items, style, room, &mut self.blobs));
+        entries.extend(roots::put(&items, style, room, &self.signatures, &mut self.blobs));
         self.state = RunState::Built(Box::new(ConversationStateStructure {
             root_prompt_messages_json: entries,
             turns: vec![state::turn_of(&items, &mut self.blobs)],
@@ -239,7 +279,7 @@ impl RunSpec {
         let mut entries = self.system_entries();
         let style = self.style(PromptOwner::Both);
         let room = self.around.facts.max_roots.saturating_sub(entries.len());
-        entries.extend(roots::put(history, style, room, &mut self.blobs));
+        entries.extend(roots::put(history, style, room, &self.signatures, &mut self.blobs));
         self.state = RunState::Built(Box::new(ConversationStateStructure {
             root_prompt_messages_json: entries,
             ..state::empty()

@@ -214,6 +214,7 @@ impl ProbeFinding {
             Seen::AgentnAnswers => facts.agent_host = Some(AgentHostChoice::Agentn),
             Seen::KeyNeeded => facts.needs_blob_key = true,
             Seen::NamesCollide | Seen::NativeInstead => facts.aliases_builtins = true,
+            Seen::ReasoningRefused => facts.refuses_reasoning = true,
             Seen::ListedBeforeStarted | Seen::ListedBetween | Seen::ListedAfterExecs => {
                 facts.listed_without_refused = self.verdict.amount == Some(0);
             }
@@ -249,6 +250,7 @@ impl ProbeFinding {
             Seen::NamesCollide | Seen::NativeInstead => {
                 "tools with the names of built-in ones are offered under others"
             }
+            Seen::ReasoningRefused => "reasoning is left out of rebuilt histories",
             Seen::ListedBeforeStarted | Seen::ListedBetween | Seen::ListedAfterExecs
                 if self.verdict.amount == Some(0) =>
             {

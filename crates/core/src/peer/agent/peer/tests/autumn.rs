@@ -22,7 +22,7 @@ fn told(model: &str, parameters: &[(&str, &str)]) -> Bench {
     })
 }
 
-fn of(request: TurnRequest, change: impl FnOnce(&mut Plan)) -> Bench {
+pub(super) fn of(request: TurnRequest, change: impl FnOnce(&mut Plan)) -> Bench {
     let mut plan = plan_for(&request);
     change(&mut plan);
     let mut bench = Bench::planned(request, plan, Settings::default());
@@ -44,7 +44,7 @@ fn needs_max() -> ConnectError {
     detailed(Code::FailedPrecondition, ErrorKind::ErrorMaxModeRequired, "Max Mode Required")
 }
 
-fn refused_prompt() -> ConnectError {
+pub(super) fn refused_prompt() -> ConnectError {
     let mut error =
         detailed(Code::ResourceExhausted, ErrorKind::ErrorProviderError, "Provider Error");
     let info = &mut error.detail.as_mut().unwrap().additional_info;
@@ -63,7 +63,7 @@ fn region() -> ConnectError {
 
 impl Bench {
     /// The requests so far.
-    fn runs(&self) -> Vec<AgentRunRequest> {
+    pub(super) fn runs(&self) -> Vec<AgentRunRequest> {
         let sent = self.sent().into_iter();
         sent.filter_map(|message| match message {
             ToServer::RunRequest(run) => Some(run),
@@ -82,7 +82,7 @@ impl Bench {
     }
 
     /// The run fails, and the next one is opened if there is one.
-    fn fails(&mut self, error: &ConnectError) {
+    pub(super) fn fails(&mut self, error: &ConnectError) {
         let opens = self.opens();
         self.end(Some(error));
         if self.opens() > opens {
