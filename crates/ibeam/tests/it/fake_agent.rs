@@ -1,6 +1,8 @@
 //! The stand-in for Cursor's CLI, as the driver starts it: a hidden command of the program.
 
 mod mcp;
+#[cfg(unix)]
+mod worker;
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},

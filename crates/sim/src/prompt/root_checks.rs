@@ -110,7 +110,7 @@ pub(crate) fn refuse_all_reasoning(entries: &[Value]) -> Option<&'static str> {
     reasoning(entries).next().map(|_| "replayed reasoning")
 }
 
-fn reasoning(entries: &[Value]) -> impl Iterator<Item = &Value> {
+pub(super) fn reasoning(entries: &[Value]) -> impl Iterator<Item = &Value> {
     let parts = entries.iter().filter_map(|entry| entry.get("content")?.as_array()).flatten();
     parts.filter(|part| part.get("type").and_then(Value::as_str) == Some("reasoning"))
 }

@@ -232,11 +232,11 @@ pub(super) fn assistant_message(data: &[u8]) -> Option<StoredAnswer<'_>> {
     let mut answer = StoredAnswer::default();
     let read = for_each_part(content, |part| match (&*part.kind, part.text) {
         ("text", Some(text)) => answer.text.push_str(&text),
-        ("reasoning", Some(text)) => {
+        ("reasoning", text) => {
             let signature: Option<String> =
                 part.signature.and_then(|signature| serde_json::from_str(signature.get()).ok());
             if let Some(signature) = signature.filter(|signature| !signature.is_empty()) {
-                let options = part.options;
+                let (text, options) = (text.unwrap_or_default(), part.options);
                 answer.signed.push(StoredReasoning { text, signature, options });
             }
         }

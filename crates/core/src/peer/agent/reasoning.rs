@@ -82,7 +82,7 @@ enum ReplayUse {
 impl SignedReasoning {
     /// `None`: it is too large, or not in the form in which a replay is known to work.
     pub(super) fn of(stored: &StoredReasoning<'_>) -> Option<Self> {
-        let fits = (1..=SIGNATURE).contains(&stored.signature.len());
+        let fits = stored.signature.len() <= SIGNATURE && !stored.text.is_empty();
         let options = stored.options.filter(|options| fits && options.get().len() <= OPTIONS)?;
         let options: Value = serde_json::from_str(options.get()).ok()?;
         let model = options.pointer("/cursor/modelName").and_then(Value::as_str);
