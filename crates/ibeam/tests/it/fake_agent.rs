@@ -48,7 +48,8 @@ impl Fake {
         command.arg("fake-cursor-agent").args(args).env_clear();
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("IBEAM_FAKE_AGENT_HOME", self.folder.path().join("home"));
-        command.env("IBEAM_FAKE_AGENT", words);
+        // Its output would stay open for half a minute; `words` can switch that on.
+        command.env("IBEAM_FAKE_AGENT", format!("set:cli.worker_stdout=off,{words}"));
         command.current_dir(self.workspace());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command

@@ -3,7 +3,8 @@
 
 use axum::body::Body;
 use http::Request;
-use ibeam_server::config::Config;
+use ibeam_core::peer::agent::probe::ProbeFindings;
+use ibeam_server::{config::Config, findings};
 use ibeam_sim::{BehaviourChanges, Scenario, SimConfig};
 use serde_json::{Value, json};
 
@@ -198,7 +199,7 @@ async fn question_o_leaves_reasoning_out_where_it_is_refused() {
     }] }"#;
     let folder = watch::folder();
     let path = folder.path().join("findings.json");
-    std::fs::write(&path, FOUND).unwrap();
+    findings::write(&path, &ProbeFindings::from_json(FOUND).unwrap()).unwrap();
     let lab = lab("refused", |config| config.upstream.findings = Some(path));
     let mut talk = Conversation::with_call(Api::Messages, &lab).await;
     assert_eq!(talk.rebuild(&lab).await, 0);

@@ -1,30 +1,11 @@
-//! What Cursor's CLI does since autumn of 2026 that a gateway must not rely on: chats that it has
-//! lost, and output that stays open. (Over ACP a chat that is not there is an error.)
+//! Chats that Cursor's CLI has lost. (Over ACP a chat that is not there is an error.)
 
-use std::{
-    fs,
-    time::{Duration, Instant},
-};
+use std::fs;
 
 use super::{
     Backend, Gateway,
     gateway::{plain, user},
 };
-
-/// The process that the CLI leaves behind keeps its output open for half a minute.
-#[test]
-fn section_9_a_turn_ends_with_its_result_although_the_output_stays_open() {
-    let gateway = Gateway::start_with(Backend::Cli, "", "set:cli.worker_stdout=on");
-    let since = Instant::now();
-    for _ in 0..2 {
-        let said = gateway.ask(&plain(&[user("hello there")], true));
-        assert_eq!(said.finish, "stop", "{said:?}");
-        assert!(said.text.contains("hello there"), "{said:?}");
-    }
-    // The process is gone, too, and with it the folder that it worked in.
-    gateway.assert_idle();
-    assert!(since.elapsed() < Duration::from_secs(28), "{:?}\n{}", since.elapsed(), gateway.log());
-}
 
 /// Under the id of a chat that it does not have, the CLI begins an empty one and says nothing.
 #[test]

@@ -57,7 +57,7 @@ const ROWS: &[Row] = &[
     ("roots.empty_slots_57", look!(history), &[("on", KNOWS), ("off", KNOWS)]),
     ("roots.fetch", look!(history), &[("on", KNOWS), ("off", KNOWS)]),
     ("roots.validate", look!(history), &[("strict", KNOWS), ("off", KNOWS)]),
-    ("roots.max", look!(history), &[("off", KNOWS), ("5", "2 runs, error invalid_value")]),
+    ("roots.max", look!(history), &[("off", KNOWS), ("5", "3 runs, error invalid_value")]),
     ("state.required", look!(history), &[("on", KNOWS), ("off", KNOWS)]),
     ("state.tz_pair", look!(history), &[("on", KNOWS), ("off", KNOWS)]),
     ("system.custom8", look!(history), &[("refuse", KNOWS), ("obey", KNOWS)]),
@@ -120,7 +120,14 @@ const ROWS: &[Row] = &[
 
 /// Switches that no client of a gateway can see, or that have tests of their own.
 const ELSEWHERE: &[(&str, &str)] = &[
-    ("tools.collide_builtin_error", "names of built-in tools are not replaced yet"),
+    ("reasoning.signed", "the tests of `reasoning`"),
+    ("roots.images", "question h of the probe: the tests of `probes`"),
+    ("roots.resume_needs", "ibeam sends all of these fields; question c of the probe"),
+    ("headers.blob_key", "question n of the probe: the tests of `probes`"),
+    ("tools.mcp_status", "question g of the probe: the tests of `probes`"),
+    ("tools.listed_counts_refused", "question j of the probe: the tests of `probes`"),
+    ("tools.spoil34", "question f of the probe: the tests of `probes`"),
+    ("tools.collide_builtin_error", "question p of the probe: the tests of `probes`"),
     ("shell.close_required", "native tools: `native_requests`"),
     ("host.config", "hosts are a matter of the driver's own tests"),
     ("host.region_error", "hosts are a matter of the driver's own tests"),
