@@ -11,13 +11,13 @@ mod peer;
 pub mod probe;
 mod query;
 mod reasoning;
+mod rebuild;
 mod recorded;
 mod refusals;
 mod request;
 mod roots;
 mod service_facts;
 mod state;
-mod telling;
 mod tools;
 pub(crate) mod vocabulary;
 

@@ -141,7 +141,7 @@ pub(super) struct RunSpec {
     pub(super) memory: Arc<ModelMemory>,
     pub(super) signatures: TurnSignatures,
     /// The client's history was sent, in the form of `form`.
-    pub(super) told: bool,
+    pub(super) sends_history: bool,
     /// The prompt has the client's system prompt, so that the request context does not repeat it.
     pub(super) has_own_system: bool,
     /// There are images in the history that was sent.
@@ -151,7 +151,7 @@ pub(super) struct RunSpec {
     /// The model is named in the newer of the two fields alone.
     pub(super) one_model_field: bool,
     mode: AgentMode,
-    /// The same for all runs of the conversation, also when they go on under another id.
+    /// The same for all runs of the conversation, also when they continue under another id.
     group_id: String,
     run_seed: String,
     /// The runs of the turn before this one.
@@ -198,7 +198,7 @@ impl RunSpec {
             conversation_id,
             form: FormChoice::new(history, &model.id, &memory),
             memory,
-            told: false,
+            sends_history: false,
             has_own_system: false,
             has_images: false,
             more_tools: facts.allowed_tools,
@@ -213,7 +213,7 @@ impl RunSpec {
                 // The instructions are part of the system prompt, and the state has those of its
                 // own mode.
                 kept.new_setup |= state::mode_of(&kept.checkpoint) != mode;
-                spec.go_on(request, kept);
+                spec.continue_kept(request, kept);
             }
             None => spec.rebuild(request),
         }

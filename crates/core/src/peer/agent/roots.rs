@@ -307,7 +307,7 @@ fn shorten(entries: &mut Vec<PromptEntry<'_>>, most: usize) {
     while entries.get(count).is_some_and(|entry| entry.role == "tool") {
         count += 1;
     }
-    let oldest: Vec<String> = entries.drain(..count).map(|entry| entry.told()).collect();
+    let oldest: Vec<String> = entries.drain(..count).map(|entry| entry.as_text()).collect();
     let text = format!("<earlier_conversation>\n{}\n</earlier_conversation>", oldest.join("\n"));
     entries.insert(0, PromptEntry::user(vec![PromptPart::Text { text: text.into() }]));
 }
@@ -318,7 +318,7 @@ impl<'a> PromptEntry<'a> {
     }
 
     /// As text, for where there is no room for entries.
-    fn told(&self) -> String {
+    fn as_text(&self) -> String {
         let mut out = format!("<{}>\n", self.role);
         for part in &self.content {
             // Writing to a string cannot fail.

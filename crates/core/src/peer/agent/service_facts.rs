@@ -86,7 +86,7 @@ impl ToolDeclaration {
     }
 }
 
-/// The state of our MCP server, as the service is told it.
+/// The state of our MCP server, as it is reported to the service.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum McpStatus {
