@@ -190,7 +190,7 @@ fn failures_are_printed_to_stderr() {
             "Cannot use this model: nope. Available models: auto,",
             "",
         ),
-        ("", &["-p", "--resume", "1234"], "chat 1234 not found", ""),
+        ("set:cli.resume_unknown=error", &["-p", "--resume", "1234"], "chat 1234 not found", ""),
         ("", &["-p", "--frobnicate"], "unknown option '--frobnicate'", ""),
         ("frobnicate", STREAM, "unknown switch `frobnicate`", ""),
     ];
