@@ -15,7 +15,7 @@ use crate::{
     app::App,
     config::{
         Backend, Config, Listen, RawConfig, SettingKey, SettingOrigin, SettingProblem, environment,
-        load, resolve,
+        findings_path, load, resolve,
     },
     net,
     server::{Server, StartError, url},
@@ -169,8 +169,19 @@ impl GatewayBuilder {
             }
             config.backend = Backend::Sim { scenario };
         }
+        config.upstream.findings = findings(&config, self.of_the_user);
         Ok(config)
     }
+}
+
+/// What `ibeam probe` has found out with the account that answers. A simulator has an account only
+/// where the user's own settings count.
+fn findings(config: &Config, of_the_user: bool) -> Option<PathBuf> {
+    let is_simulated = matches!(config.backend, Backend::Sim { .. });
+    if is_simulated && !of_the_user {
+        return None;
+    }
+    findings_path(&config.account.profile, &config.upstream.api, is_simulated)
 }
 
 /// A running gateway. Dropping it ends it at once, in the background: running turns end with an
@@ -266,4 +277,28 @@ impl GatewayError {
 
 fn joined(problems: &[SettingProblem]) -> String {
     problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(builder: GatewayBuilder) -> Option<String> {
+        let path = builder.config().unwrap().upstream.findings?;
+        assert_eq!(path.parent(), crate::config::state_dir().as_deref());
+        Some(path.file_name().unwrap().to_str().unwrap().to_owned())
+    }
+
+    #[test]
+    fn findings_of_a_probe_are_those_of_the_account_that_answers() {
+        let builder = Gateway::builder;
+        assert_eq!(file(builder()).as_deref(), Some("findings-default.json"));
+        assert_eq!(file(builder().profile("work")).as_deref(), Some("findings-work.json"));
+        let other = file(builder().set("api_url", "https://cursor.example")).unwrap();
+        assert!(other.starts_with("findings-default-"), "another service: {other}");
+        assert_eq!(file(builder().simulator()), None);
+        assert_eq!(findings(&builder().simulator().config().unwrap(), true), {
+            crate::config::state_dir().map(|folder| folder.join("findings-sim.json"))
+        });
+    }
 }

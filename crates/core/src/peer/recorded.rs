@@ -6,7 +6,9 @@ use bytes::Bytes;
 
 use super::{
     StoredState,
-    agent::{BlobLimits, Environment, HistorySetting, ModelFacts, Permissions, ServiceFacts},
+    agent::{
+        BlobLimits, Environment, HistorySetting, ModelFacts, Permissions, ServiceFacts, SignedItem,
+    },
     child::{FromChild, Speaker, ToChild},
 };
 use crate::models::ModelPick;
@@ -56,6 +58,8 @@ pub struct AgentPlanRecord {
     pub history: HistorySetting,
     /// What was known of the model.
     pub facts: ModelFacts,
+    /// The reasoning in the request of which a signature was known.
+    pub signed: Vec<SignedItem>,
     /// What was known of the service.
     pub service: Arc<ServiceFacts>,
     pub run_seed: String,

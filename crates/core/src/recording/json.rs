@@ -101,7 +101,7 @@ impl Mask {
             | "tool_call_id" | "request_id" | "model_call_id" | "optionId" => {
                 if vocabulary::is_word(text) { text.to_owned() } else { self.id(text) }
             }
-            "model" | "modelId" | "currentModelId" => self.model(text),
+            "model" | "modelId" | "modelName" | "currentModelId" => self.model(text),
             "value" | "currentValue" if is_model(text) => self.model(text),
             "name" => {
                 if vocabulary::is_word(text) {

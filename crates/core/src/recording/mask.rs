@@ -298,6 +298,9 @@ impl Mask {
     }
 }
 
+/// A letter that is in no tag of leaked thinking.
+const NO_TAG: char = 'x';
+
 /// The first byte of a placeholder for bytes that are not a text.
 pub(super) const NO_TEXT: u8 = 0xff;
 
@@ -346,8 +349,14 @@ impl StreamedText {
         self.last = from;
         self.raw.push_str(text);
         for c in text.chars() {
+            let in_tag = !self.tag.is_empty();
             if self.stays(c) {
                 self.masked.push(c);
+                continue;
+            }
+            if in_tag {
+                // Any other letter could go on with the tag that this one ends.
+                self.masked.extend(std::iter::repeat_n(NO_TAG, c.len_utf8()));
                 continue;
             }
             for _ in 0..c.len_utf8() {

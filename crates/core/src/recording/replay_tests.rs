@@ -19,7 +19,8 @@ use crate::{
     peer::{
         LinkError,
         agent::{
-            BlobLimits, Environment, HistoryForm, HistorySetting, Permissions, Plan, Surroundings,
+            BlobLimits, Environment, HistoryForm, HistorySetting, Permissions, Plan, SignedItem,
+            SignedReasoning, Surroundings,
         },
         child::{ChildOwner, ChildPlan, Exit, FromChild, HostedCall, Ready},
         cli::CliSpeaker,
@@ -29,7 +30,8 @@ use crate::{
 };
 
 /// Texts that must not be in a redacted recording.
-const PLANTED: [&str; 12] = [
+const PLANTED: [&str; 13] = [
+    "PlantedSignature",
     "PlantedSystem",
     "PlantedQuestion",
     "PlantedAnswer",
@@ -100,6 +102,16 @@ fn agent(request: TurnRequest, settings: Settings) -> (Turn<AgentPeer>, TapedTur
         kept: None,
         history: HistorySetting::Only(HistoryForm::ResumeRoots),
         memory: std::sync::Arc::default(),
+        signed: vec![SignedItem {
+            at: 0,
+            signed: SignedReasoning {
+                signature: "PlantedSignature".into(),
+                options: serde_json::value::to_raw_value(
+                    &json!({ "cursor": { "modelName": "m" }, "PlantedOption": "PlantedOption" }),
+                )
+                .unwrap(),
+            },
+        }],
         run_seed: "turn".into(),
         host_changes: Some(0),
     };

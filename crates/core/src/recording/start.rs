@@ -4,6 +4,7 @@ use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use super::{
     event::millis,
@@ -20,7 +21,7 @@ use crate::{
         acp::{AcpSpeaker, ToolPolicy},
         agent::{
             BlobLimits, Environment, HistoryForm, HistorySetting, ModelFacts, Permissions,
-            ServiceFacts,
+            ServiceFacts, SignedItem, SignedReasoning,
         },
         child::Speaker,
         cli::CliSpeaker,
@@ -113,6 +114,11 @@ pub struct AgentPlanJson {
     pub known_tools: Vec<String>,
     #[serde(default)]
     pub one_model_field: bool,
+    #[serde(default)]
+    pub refuses_reasoning: bool,
+    /// The reasoning in the request of which a signature was known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signed: Vec<SignedItemRecord>,
     /// What was known of the service, where that differs from the usual.
     #[serde(default, skip_serializing_if = "is_usual")]
     pub service: Box<ServiceFacts>,
@@ -122,6 +128,16 @@ pub struct AgentPlanJson {
     pub host_changes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<KeptRecord>,
+}
+
+/// Reasoning that could be sent again.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+pub struct SignedItemRecord {
+    /// Which item of the request it is.
+    pub item: usize,
+    pub signature: String,
+    /// JSON, as it was stored.
+    pub options: String,
 }
 
 fn is_usual(service: &ServiceFacts) -> bool {
@@ -314,6 +330,8 @@ impl AgentPlanJson {
             known_max_mode: facts.max_mode,
             known_tools: facts.allowed_tools.iter().map(|tool| mask.error(tool)).collect(),
             one_model_field: facts.one_model_field,
+            refuses_reasoning: facts.refuses_reasoning,
+            signed: plan.signed.iter().map(|item| SignedItemRecord::of(item, mask)).collect(),
             service: Box::new(ServiceFacts {
                 history: BTreeMap::new(),
                 ..ServiceFacts::clone(&plan.service)
@@ -354,11 +372,29 @@ impl AgentPlanJson {
                 max_mode: self.known_max_mode,
                 allowed_tools: self.known_tools.clone(),
                 one_model_field: self.one_model_field,
+                refuses_reasoning: self.refuses_reasoning,
             },
+            signed: self.signed.iter().filter_map(SignedItemRecord::item).collect(),
             service: Arc::new(ServiceFacts::clone(&self.service)),
             run_seed: self.run_seed.clone(),
             host_changes: self.host_changes,
         }
+    }
+}
+
+impl SignedItemRecord {
+    fn of(item: &SignedItem, mask: &mut Mask) -> Self {
+        Self {
+            item: item.at,
+            signature: mask.whole(&item.signed.signature),
+            options: mask.json_text(item.signed.options.get(), super::json::JsonKind::Entry),
+        }
+    }
+
+    fn item(&self) -> Option<SignedItem> {
+        let options = RawValue::from_string(self.options.clone()).ok()?;
+        let signed = SignedReasoning { signature: self.signature.clone(), options };
+        Some(SignedItem { at: self.item, signed })
     }
 }
 

@@ -29,7 +29,7 @@ currentModeId availableModes configOptions configId currentValue category _meta 
 delete move search fetch think other switch_mode inputTokens outputTokens cacheReadTokens \
 cacheWriteTokens cachedReadTokens cachedWriteTokens thoughtTokens totalTokens input_tokens \
 output_tokens cache_read_input_tokens cache_creation_input_tokens resource resource_link uri \
-reason approved answers providerOptions cursor signature \
+reason approved answers providerOptions cursor modelName signature \
 properties required items enum const anyOf oneOf allOf not additionalProperties $ref $defs \
 definitions $schema default format minimum maximum exclusiveMinimum exclusiveMaximum minLength \
 maxLength minItems maxItems uniqueItems minProperties maxProperties propertyNames \

@@ -123,6 +123,7 @@ impl Recording {
             kept: None,
             history: HistorySetting::default(),
             memory: Arc::default(),
+            signed: Vec::new(),
             run_seed: String::new(),
             host_changes: None,
         };

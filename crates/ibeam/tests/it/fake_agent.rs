@@ -1,6 +1,8 @@
 //! The stand-in for Cursor's CLI, as the driver starts it: a hidden command of the program.
 
 mod mcp;
+#[cfg(unix)]
+mod worker;
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -46,9 +48,8 @@ impl Fake {
         command.arg("fake-cursor-agent").args(args).env_clear();
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("IBEAM_FAKE_AGENT_HOME", self.folder.path().join("home"));
-        // Its output is read to the end here, which the process that it leaves behind would delay.
-        let words = ["set:cli.worker_stdout=off", words].join(",");
-        command.env("IBEAM_FAKE_AGENT", words.trim_end_matches(','));
+        // Its output would stay open for half a minute; `words` can switch that on.
+        command.env("IBEAM_FAKE_AGENT", format!("set:cli.worker_stdout=off,{words}"));
         command.current_dir(self.workspace());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command

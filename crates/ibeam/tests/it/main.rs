@@ -55,6 +55,7 @@ mod orphans;
 mod parking;
 mod probes;
 #[cfg(target_os = "linux")]
+mod reasoning;
 mod recordings;
 mod refusals;
 mod responses;

@@ -57,7 +57,9 @@ impl AgentPlans {
         host_changes: Option<u64>,
     ) -> Plan {
         let TurnSetup { model, models: _, conversation_id, kept, setup, owner: _ } = turn;
+        let memory = self.surroundings.models();
         Plan {
+            signed: memory.signed_items(&model.id, request),
             model,
             conversation_id,
             surroundings: self.surroundings.of(request, &setup),
@@ -65,7 +67,7 @@ impl AgentPlans {
             inline_context: self.inline_context,
             kept,
             history: self.history,
-            memory: self.surroundings.models(),
+            memory,
             run_seed: random::uuid(),
             host_changes,
         }

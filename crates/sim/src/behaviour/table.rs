@@ -97,8 +97,9 @@ switches! {
         "so many root entries fail the run after they were fetched";
     roots_images: RootImages = "roots.images", RootImages::Both, RootImages::Both,
         "in which shapes the model sees images of the history";
-    reasoning_signed: SignedReasoning = "reasoning.signed", SignedReasoning::Off, SignedReasoning::Off,
-        "whether stored reasoning has a signature, and what a replay of it comes to";
+    reasoning_signed: SignedReasoning = "reasoning.signed", SignedReasoning::Accepted, SignedReasoning::Off,
+        "whether stored reasoning has a signature, and what a replay of it comes to; with `accepted`, \
+         only what the model of the run has signed may be replayed";
     state_required: bool = "state.required", true, true,
         "a run without `conversation_state` is refused";
     state_tz_pair: bool = "state.tz_pair", true, false,

@@ -205,7 +205,7 @@ choices! {
         Unseen = "unseen",
     }
 
-    /// What signatures of stored reasoning are good for.
+    /// Whether reasoning is signed, and what a replay of it comes to.
     SignedReasoning {
         Off = "off",
         Accepted = "accepted",

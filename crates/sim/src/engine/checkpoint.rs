@@ -23,8 +23,7 @@ use crate::{
     behaviour::SignedReasoning,
     blobs::{BlobId, id_of},
     models::{self, SimModel},
-    prompt::server_entries,
-    protobuf::hex,
+    prompt::{root_checks, server_entries},
     record::add,
     scenario::Quirk,
 };
@@ -161,30 +160,54 @@ impl SimRun {
     }
 
     fn answer_json(&self, said: &str) -> Value {
-        let mut parts = Vec::new();
-        if !self.log.thought.is_empty() {
-            let thought = &self.log.thought;
-            let reasoning = match self.behaviour().reasoning_signed {
-                SignedReasoning::Off => json!({ "type": "reasoning", "text": thought }),
-                SignedReasoning::Accepted | SignedReasoning::Refused => json!({
-                    "type": "reasoning",
-                    "text": thought,
-                    "signature": hex(&id_of(thought.as_bytes())),
-                    "providerOptions": { "cursor": { "modelName": self.prompt.model } },
-                }),
-            };
-            parts.push(reasoning);
-        }
+        let unsigned = || match &self.log.thought {
+            thought if thought.is_empty() => None,
+            thought => Some(json!({ "type": "reasoning", "text": thought })),
+        };
+        let mut parts: Vec<Value> = match self.behaviour().reasoning_signed {
+            SignedReasoning::Off => unsigned().into_iter().collect(),
+            SignedReasoning::Accepted | SignedReasoning::Refused => {
+                self.signed_thought().into_iter().collect()
+            }
+        };
         parts.push(json!({ "type": "text", "text": said }));
         json!({ "role": "assistant", "id": "1", "content": parts })
     }
 
+    /// What was thought since the last call, with the signature of the model.
+    fn signed_thought(&self) -> Option<Value> {
+        let thought = self.log.thought.get(self.log.recorded_thought..).unwrap_or_default();
+        let is_signed = self.behaviour().reasoning_signed != SignedReasoning::Off;
+        (is_signed && !thought.is_empty()).then(|| {
+            json!({
+                "type": "reasoning",
+                "text": thought,
+                "signature": root_checks::signature(&self.prompt.model, thought),
+                "providerOptions": { "cursor": { "modelName": self.prompt.model } },
+            })
+        })
+    }
+
+    /// The same, once: it becomes a part of the message that is recorded next.
+    pub(crate) fn take_signed_thought(&mut self) -> Option<Value> {
+        let thought = self.signed_thought();
+        self.log.recorded_thought = self.log.thought.len();
+        thought
+    }
+
     /// Adds the text since the last call to the turn, before the next call.
     pub(crate) fn record_text_so_far(&mut self) {
-        let text = self.log.said.get(self.log.recorded_len..).unwrap_or_default();
+        let text = self.log.said.get(self.log.recorded_len..).unwrap_or_default().to_owned();
         if !text.is_empty() {
-            self.log.messages.push(message_json("assistant", text));
-            self.log.steps.push(answer_step(text));
+            let mut message = message_json("assistant", &text);
+            if let (Some(thought), Some(parts)) = (
+                self.take_signed_thought(),
+                message.get_mut("content").and_then(Value::as_array_mut),
+            ) {
+                parts.insert(0, thought);
+            }
+            self.log.messages.push(message);
+            self.log.steps.push(answer_step(&text));
             self.log.recorded_len = self.log.said.len();
         }
     }

@@ -149,11 +149,15 @@ impl SimRun {
         let turns = self.prompt.turn_wrappers(blobs);
         // In the service's own conversations its signatures are good.
         let foreign = turns.iter().all(|turn| turn.request_id.is_none());
-        if behaviour.reasoning_signed == SignedReasoning::Refused
-            && foreign
-            && entries.iter().any(root_checks::has_signature)
-        {
-            self.io.tally.refused("replayed reasoning".to_owned());
+        let reasoning = match behaviour.reasoning_signed {
+            SignedReasoning::Accepted if foreign => {
+                root_checks::refuse_reasoning(entries, &self.prompt.model)
+            }
+            SignedReasoning::Refused if foreign => root_checks::refuse_all_reasoning(entries),
+            SignedReasoning::Off | SignedReasoning::Accepted | SignedReasoning::Refused => None,
+        };
+        if let Some(reason) = reasoning {
+            self.io.tally.refused(reason.to_owned());
             return Err(RunStop::Fail(refusals::provider_refused()));
         }
         let reason = match behaviour.error_late_invalid.hits(self.number) {

@@ -108,6 +108,8 @@ pub(crate) struct TurnLog {
     pub(crate) thought: String,
     /// How much of `said` is in `messages`.
     pub(crate) recorded_len: usize,
+    /// How much of `thought` is in `messages`.
+    pub(crate) recorded_thought: usize,
     /// Messages and steps of this turn besides the answer.
     pub(crate) messages: Vec<Value>,
     pub(crate) steps: Vec<Bytes>,

@@ -199,9 +199,11 @@ impl SimRun {
         answer: &ExecAnswer,
         tool_call: ToolCall,
     ) {
-        self.log.messages.push(json!({ "role": "assistant", "id": call_id, "content": [{
+        let mut parts: Vec<Value> = self.take_signed_thought().into_iter().collect();
+        parts.push(json!({
             "type": "tool-call", "toolCallId": call_id, "toolName": name, "args": args,
-        }] }));
+        }));
+        self.log.messages.push(json!({ "role": "assistant", "id": call_id, "content": parts }));
         let mut result = json!({
             "type": "tool-result", "toolCallId": call_id, "toolName": name, "result": answer.text,
         });

@@ -179,6 +179,7 @@ impl RunPrompt {
             instructions: self.rules.clone(),
             system: self.system.clone(),
             entries,
+            reasoning: self.reasoning,
             tools: self.tools.iter().map(|tool| tool.tool_name.clone()).collect(),
         }
     }

@@ -68,6 +68,8 @@ pub(crate) struct RunPrompt {
     pub(crate) last_turn: Option<AgentConversationTurnStructure>,
     /// The role of each root entry; empty for one that is not a message.
     pub(crate) root_roles: Vec<String>,
+    /// How many pieces of reasoning are in the root entries.
+    pub(crate) reasoning: usize,
     /// The tools that the model can call.
     pub(crate) tools: Vec<OfferedTool>,
     /// The names of all tools that the client declares.
@@ -307,6 +309,7 @@ impl RunPrompt {
         turns: bool,
     ) -> Vec<String> {
         let mut call_ids: Vec<_> = entries.iter().flat_map(part_call_ids).collect();
+        self.reasoning = root_checks::reasoning(entries).count();
         let names = CalledNames::new(entries);
         let mut history = Vec::new();
         let mut roles = Vec::new();

@@ -6,7 +6,11 @@ use ibeam_proto::agent::AgentConversationTurnStructure;
 use serde_json::Value;
 
 use super::validate;
-use crate::behaviour::{Behaviour, RootChecks};
+use crate::{
+    behaviour::{Behaviour, RootChecks},
+    blobs::id_of,
+    protobuf::hex,
+};
 
 /// The number of results of each call, by its id.
 type Results<'a> = HashMap<&'a str, usize>;
@@ -77,13 +81,38 @@ fn refuse_entry<'a>(entry: &'a Value, external: bool, results: &mut Results<'a>)
     None
 }
 
-/// Whether reasoning in an entry is signed.
-pub(crate) fn has_signature(entry: &Value) -> bool {
-    let parts = entry.get("content").and_then(Value::as_array);
-    parts.into_iter().flatten().any(|part| {
-        part.get("type").and_then(Value::as_str) == Some("reasoning")
-            && part.get("signature").is_some()
+/// The signature of what a model thought.
+pub(crate) fn signature(model: &str, text: &str) -> String {
+    hex(&id_of(format!("{model}\n{text}").as_bytes()))
+}
+
+/// The reason for which the provider of this model refuses reasoning: it is not what that model
+/// signed.
+pub(crate) fn refuse_reasoning(entries: &[Value], model: &str) -> Option<&'static str> {
+    let text = |value: &Value, path: &str| {
+        value.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    reasoning(entries).find_map(|part| {
+        if part.get("signature").is_none() {
+            Some("reasoning without a signature")
+        } else if text(part, "/providerOptions/cursor/modelName") != model {
+            Some("reasoning of another model")
+        } else if text(part, "/signature") != signature(model, &text(part, "/text")) {
+            Some("reasoning with a wrong signature")
+        } else {
+            None
+        }
     })
+}
+
+/// The same where no reasoning may be replayed.
+pub(crate) fn refuse_all_reasoning(entries: &[Value]) -> Option<&'static str> {
+    reasoning(entries).next().map(|_| "replayed reasoning")
+}
+
+pub(super) fn reasoning(entries: &[Value]) -> impl Iterator<Item = &Value> {
+    let parts = entries.iter().filter_map(|entry| entry.get("content")?.as_array()).flatten();
+    parts.filter(|part| part.get("type").and_then(Value::as_str) == Some("reasoning"))
 }
 
 /// Whether a system or user entry has no text.

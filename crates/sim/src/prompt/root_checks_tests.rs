@@ -80,3 +80,27 @@ fn empty_slots_are_found() {
     assert!(has_empty_slot(&[user("")]));
     assert!(!has_empty_slot(&[user("hi")]));
 }
+
+#[test]
+fn reasoning_is_taken_only_from_the_model_that_signed_it() {
+    let thought = |model: &str, text: &str, signature: Option<String>| {
+        let mut part = json!({
+            "type": "reasoning", "text": text,
+            "providerOptions": { "cursor": { "modelName": model } },
+        });
+        if let Some(signature) = signature {
+            part["signature"] = signature.into();
+        }
+        [json!({ "role": "assistant", "content": [part] })]
+    };
+    let good = || Some(signature("a", "hm"));
+    for (entries, reason) in [
+        (thought("a", "hm", good()), None),
+        (thought("a", "hm", None), Some("reasoning without a signature")),
+        (thought("b", "hm", good()), Some("reasoning of another model")),
+        (thought("a", "Hm", good()), Some("reasoning with a wrong signature")),
+    ] {
+        assert_eq!(refuse_reasoning(&entries, "a"), reason);
+        assert!(refuse_all_reasoning(&entries).is_some());
+    }
+}

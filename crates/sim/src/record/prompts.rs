@@ -26,6 +26,8 @@ pub struct PromptReport {
     pub system: Vec<String>,
     /// The messages, the newest last: of the prompt, and since then of the run.
     pub entries: Vec<PromptEntry>,
+    /// How many pieces of the model's earlier reasoning are in it.
+    pub reasoning: usize,
     /// The client's tools that the model can call.
     pub tools: Vec<String>,
 }

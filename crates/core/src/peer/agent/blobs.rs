@@ -164,6 +164,17 @@ pub(super) struct StoredPart<'a> {
     pub(super) result: Option<String>,
     #[serde(borrow)]
     pub(super) args: Option<&'a RawValue>,
+    #[serde(borrow)]
+    signature: Option<&'a RawValue>,
+    #[serde(borrow, rename = "providerOptions")]
+    options: Option<&'a RawValue>,
+}
+
+/// Reasoning of a stored message that its provider has signed.
+pub(super) struct StoredReasoning<'a> {
+    pub(super) text: String,
+    pub(super) signature: String,
+    pub(super) options: Option<&'a RawValue>,
 }
 
 /// Reads the content of a stored message part by part, so that it is never in memory as a tree.
@@ -182,7 +193,9 @@ pub(super) fn for_each_part<'a>(
 
         fn visit_str<E>(mut self, text: &str) -> Result<(), E> {
             let (kind, text) = (Cow::Borrowed("text"), Some(text.to_owned()));
-            (self.0)(StoredPart { kind, text, result: None, args: None });
+            let part =
+                StoredPart { kind, text, result: None, args: None, signature: None, options: None };
+            (self.0)(part);
             Ok(())
         }
 
@@ -200,23 +213,43 @@ fn stored(data: &[u8]) -> serde_json::Result<Stored<'_>> {
     serde_json::from_slice(data)
 }
 
-/// The text of a stored assistant message, when `data` is one. Some answers exist
-/// only there.
+/// A message of the assistant that the service has stored.
+#[derive(Default)]
+pub(super) struct StoredAnswer<'a> {
+    /// Empty if it has none.
+    pub(super) text: String,
+    pub(super) signed: Vec<StoredReasoning<'a>>,
+}
+
+/// The message of the assistant in `data`, if it is one. Some answers exist only there.
 #[must_use]
-pub(super) fn assistant_text(data: &[u8]) -> Option<String> {
+pub(super) fn assistant_message(data: &[u8]) -> Option<StoredAnswer<'_>> {
     // Most blobs are protobuf; do not start a JSON parser for those.
     if data.first() != Some(&b'{') {
         return None;
     }
     let content = stored(data).ok()?.content;
-    let mut text = String::new();
-    let read = for_each_part(content, |part| {
-        if part.kind == "text" {
-            text.push_str(&part.text.unwrap_or_default());
+    let mut answer = StoredAnswer::default();
+    let read = for_each_part(content, |part| match (&*part.kind, part.text) {
+        ("text", Some(text)) => answer.text.push_str(&text),
+        ("reasoning", text) => {
+            let signature: Option<String> =
+                part.signature.and_then(|signature| serde_json::from_str(signature.get()).ok());
+            if let Some(signature) = signature.filter(|signature| !signature.is_empty()) {
+                let (text, options) = (text.unwrap_or_default(), part.options);
+                answer.signed.push(StoredReasoning { text, signature, options });
+            }
         }
+        _ => {}
     });
     read.ok()?;
-    (!text.is_empty()).then_some(text)
+    Some(answer)
+}
+
+/// The text of a stored message of the assistant.
+#[must_use]
+pub(super) fn assistant_text(data: &[u8]) -> Option<String> {
+    assistant_message(data).map(|answer| answer.text).filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]

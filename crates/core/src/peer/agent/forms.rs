@@ -6,6 +6,9 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
+use super::reasoning::{SignatureMemory, SignedItem};
+use crate::model::TurnRequest;
+
 /// How a history reaches the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HistoryForm {
@@ -83,12 +86,17 @@ pub struct ModelFacts {
     pub allowed_tools: Vec<String>,
     /// It is named in the newer of the two fields alone.
     pub one_model_field: bool,
+    /// Signed reasoning made its runs fail.
+    pub refuses_reasoning: bool,
 }
 
 /// What was learned about models, shared by all turns. A file of findings can fill it at the
 /// start.
 #[derive(Debug, Default)]
-pub struct ModelMemory(Mutex<BTreeMap<String, ModelFacts>>);
+pub struct ModelMemory {
+    facts: Mutex<BTreeMap<String, ModelFacts>>,
+    pub(super) signatures: SignatureMemory,
+}
 
 /// The number of models that are remembered; users have some dozens.
 const MODELS: usize = 512;
@@ -126,6 +134,16 @@ impl ModelMemory {
         self.set(model, ModelFacts { one_model_field: true, ..self.of(model) });
     }
 
+    pub(super) fn note_refused_reasoning(&self, model: &str) {
+        self.set(model, ModelFacts { refuses_reasoning: true, ..self.of(model) });
+    }
+
+    /// The reasoning in a request that this model may get again.
+    #[must_use]
+    pub fn signed_items(&self, model: &str, request: &TurnRequest) -> Vec<SignedItem> {
+        self.signatures.of(model, request)
+    }
+
     pub(super) fn allow_tool(&self, model: &str, tool: &str) {
         let mut facts = self.of(model);
         if facts.allowed_tools.len() < TOOLS && !facts.allowed_tools.iter().any(|t| t == tool) {
@@ -135,7 +153,7 @@ impl ModelMemory {
     }
 
     fn facts(&self) -> MutexGuard<'_, BTreeMap<String, ModelFacts>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

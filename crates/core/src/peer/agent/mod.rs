@@ -10,19 +10,21 @@ mod native;
 mod peer;
 pub mod probe;
 mod query;
+mod reasoning;
+mod rebuild;
 mod recorded;
 mod refusals;
 mod request;
 mod roots;
 mod service_facts;
 mod state;
-mod telling;
 mod tools;
 pub(crate) mod vocabulary;
 
 pub use blobs::BlobLimits;
 pub use forms::{HistoryForm, HistorySetting, ModelFacts, ModelMemory};
 pub use peer::{AgentCall, AgentOpen, AgentPeer};
+pub use reasoning::{SignedItem, SignedReasoning};
 pub use request::{Environment, Permissions, Plan, Surroundings};
 pub use service_facts::{
     AgentHostChoice, ImageShape, McpStatus, ServiceFacts, ToolDeclaration, USUAL_MAX_ROOTS,

@@ -24,6 +24,7 @@ pub(super) fn record(plan: &Plan) -> AgentPlanRecord {
         kept: plan.kept.clone(),
         history: plan.history,
         facts: plan.memory.of(&plan.model.id),
+        signed: plan.signed.clone(),
         service: Arc::clone(&around.facts),
         run_seed: plan.run_seed.clone(),
         host_changes: plan.host_changes,
@@ -42,6 +43,7 @@ pub(super) fn plan(record: AgentPlanRecord, request: &TurnRequest) -> Plan {
         kept,
         history,
         facts,
+        signed,
         service,
         run_seed,
         host_changes,
@@ -68,6 +70,7 @@ pub(super) fn plan(record: AgentPlanRecord, request: &TurnRequest) -> Plan {
         kept,
         history,
         memory: Arc::new(memory),
+        signed,
         run_seed,
         host_changes,
     }

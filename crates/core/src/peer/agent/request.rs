@@ -17,6 +17,7 @@ use super::{
     blobs::{BlobLimits, Blobs, assistant_text},
     exec::Equipment,
     forms::{FormChoice, HistorySetting, ModelMemory},
+    reasoning::{SignedItem, TurnSignatures},
     roots,
     service_facts::ServiceFacts,
     state,
@@ -65,6 +66,8 @@ pub struct Plan {
     pub kept: Option<StoredState>,
     pub history: HistorySetting,
     pub memory: Arc<ModelMemory>,
+    /// What `memory` knows of the reasoning in the request.
+    pub signed: Vec<SignedItem>,
     /// A random text that only this turn has: the ids of its runs are made from it.
     pub run_seed: String,
     /// How often the host for runs was changed so far; `None` if the user named the host.
@@ -136,8 +139,9 @@ pub(super) struct RunSpec {
     pub(super) action: RunAction,
     pub(super) form: FormChoice,
     pub(super) memory: Arc<ModelMemory>,
+    pub(super) signatures: TurnSignatures,
     /// The client's history was sent, in the form of `form`.
-    pub(super) told: bool,
+    pub(super) sends_history: bool,
     /// The prompt has the client's system prompt, so that the request context does not repeat it.
     pub(super) has_own_system: bool,
     /// There are images in the history that was sent.
@@ -147,7 +151,7 @@ pub(super) struct RunSpec {
     /// The model is named in the newer of the two fields alone.
     pub(super) one_model_field: bool,
     mode: AgentMode,
-    /// The same for all runs of the conversation, also when they go on under another id.
+    /// The same for all runs of the conversation, also when they continue under another id.
     group_id: String,
     run_seed: String,
     /// The runs of the turn before this one.
@@ -186,10 +190,15 @@ impl RunSpec {
             earlier_runs: 0,
             mode,
             one_model_field: facts.one_model_field,
+            signatures: TurnSignatures::new(
+                request,
+                plan.signed,
+                facts.refuses_reasoning || surroundings.facts.refuses_reasoning,
+            ),
             conversation_id,
             form: FormChoice::new(history, &model.id, &memory),
             memory,
-            told: false,
+            sends_history: false,
             has_own_system: false,
             has_images: false,
             more_tools: facts.allowed_tools,
@@ -204,7 +213,7 @@ impl RunSpec {
                 // The instructions are part of the system prompt, and the state has those of its
                 // own mode.
                 kept.new_setup |= state::mode_of(&kept.checkpoint) != mode;
-                spec.go_on(request, kept);
+                spec.continue_kept(request, kept);
             }
             None => spec.rebuild(request),
         }
@@ -334,10 +343,10 @@ impl RunSpec {
             RunState::Built(state) => state.wire_len(),
             RunState::Kept(bytes) => bytes.len(),
         };
-        self.blobs.memory() + state
+        self.blobs.memory() + self.signatures.bytes() + state
     }
 
-    fn history(&self) -> impl Iterator<Item = Bytes> {
+    pub(super) fn history(&self) -> impl Iterator<Item = Bytes> {
         let roots = match &self.state {
             RunState::Built(state) => state.root_prompt_messages_json.clone(),
             RunState::Kept(bytes) => ConversationStateStructure::from_wire(bytes.clone())

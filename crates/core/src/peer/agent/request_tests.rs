@@ -48,6 +48,7 @@ pub(in crate::peer::agent) fn spec_in(request: &TurnRequest, history: HistorySet
         kept: None,
         history,
         memory: Arc::default(),
+        signed: Vec::new(),
         run_seed: "turn".into(),
         host_changes: Some(0),
     };
@@ -219,6 +220,7 @@ fn continued(request: &TurnRequest, kept: StoredState) -> (RunSpec, AgentRunRequ
         kept: Some(kept),
         history: HistorySetting::Only(HistoryForm::RulesRoots),
         memory: Arc::default(),
+        signed: Vec::new(),
         run_seed: "turn".into(),
         host_changes: Some(0),
     };
@@ -256,9 +258,9 @@ fn results_without_their_history_follow_the_calls_that_were_kept() {
     let (spec, run, _) = continued(&request(vec![result]), kept(0, vec![call]));
     let roots = run.conversation_state.unwrap().root_prompt_messages_json;
     assert_eq!(roots.len(), 3, "the kept one, the call, its result");
-    let told: Vec<Bytes> = roots.iter().filter_map(|id| spec.blobs.get(id)).collect();
-    let told = String::from_utf8(told.concat()).unwrap();
-    assert!(told.contains("tool-call") && told.contains("42"), "{told}");
+    let texts: Vec<Bytes> = roots.iter().filter_map(|id| spec.blobs.get(id)).collect();
+    let texts = String::from_utf8(texts.concat()).unwrap();
+    assert!(texts.contains("tool-call") && texts.contains("42"), "{texts}");
     let action = run.action.unwrap().action.unwrap();
     assert!(matches!(action, conversation_action::Action::ResumeAction(_)));
 }

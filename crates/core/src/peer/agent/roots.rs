@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 use super::{
     blobs::{Blobs, for_each_part},
     meta,
+    reasoning::TurnSignatures,
     service_facts::ImageShape,
     tools::{Toolbox, alias, wire_name},
 };
@@ -42,9 +43,15 @@ pub(super) struct EntryStyle {
 }
 
 /// The entries of a history. No more than `most`: the oldest become one text.
-pub(super) fn put(items: &[Item], style: EntryStyle, most: usize, blobs: &mut Blobs) -> Vec<Bytes> {
-    let items = paired(items);
-    let mut entries = entries(&items, style);
+pub(super) fn put(
+    items: &[Item],
+    style: EntryStyle,
+    most: usize,
+    signatures: &TurnSignatures,
+    blobs: &mut Blobs,
+) -> Vec<Bytes> {
+    let items = paired(items, signatures);
+    let mut entries = entries(&items, style, signatures);
     shorten(&mut entries, most);
     let json = entries.iter().filter_map(|entry| serde_json::to_vec(entry).ok());
     json.map(|json| blobs.put(json)).collect()
@@ -100,15 +107,15 @@ pub(super) fn system_text(system: &str, toolbox: &Toolbox) -> String {
 /// A history as one text, and its images.
 pub(super) fn transcript(items: &[Item]) -> (String, Vec<Image>) {
     let mut writer = BlockWriter::new(BlockLimits { result_bytes: usize::MAX, images: true });
-    paired(items).iter().for_each(|item| writer.item(item));
+    paired(items, &TurnSignatures::default()).iter().for_each(|item| writer.item(item));
     let (conversation, images) = writer.finish();
     (conversation.unwrap_or_default(), images)
 }
 
 /// Model providers refuse a call without a result, and a result without its call. A client may have
 /// dropped either: the first is answered with that, the second sent as a text. What a model thought
-/// is left out: without its signature it is refused or ignored.
-fn paired(items: &[Item]) -> Cow<'_, [Item]> {
+/// is left out unless its signature is known: without it it is refused or ignored.
+fn paired<'a>(items: &'a [Item], signatures: &TurnSignatures) -> Cow<'a, [Item]> {
     let calls: HashSet<&str> = items.iter().filter_map(called).collect();
     let results: HashSet<&str> = items.iter().filter_map(answered).collect();
     let has_thoughts = items.iter().any(|item| matches!(item, Item::Reasoning(_)));
@@ -117,9 +124,15 @@ fn paired(items: &[Item]) -> Cow<'_, [Item]> {
     }
     let mut out = Vec::with_capacity(items.len() + 1);
     let mut open: Vec<Item> = Vec::new();
-    for item in items {
+    for (at, item) in items.iter().enumerate() {
         match item {
-            Item::Reasoning(_) => continue,
+            Item::Reasoning(thought) => {
+                let rest = items.get(at..).unwrap_or_default();
+                if signatures.of(&thought.text).is_none() || !leads_to_answer(rest) {
+                    continue;
+                }
+                out.append(&mut open);
+            }
             Item::ToolCall(call) if !results.contains(call.id.as_str()) => {
                 open.push(Item::ToolResult(ToolResult {
                     call_id: call.id.clone(),
@@ -141,6 +154,17 @@ fn paired(items: &[Item]) -> Cow<'_, [Item]> {
     }
     out.append(&mut open);
     Cow::Owned(out)
+}
+
+/// Whether the assistant says something after it has thought. An entry with reasoning alone is
+/// refused.
+fn leads_to_answer(items: &[Item]) -> bool {
+    let next = items.iter().find(|item| !matches!(item, Item::Reasoning(_)));
+    match next {
+        Some(Item::Message(message)) => message.role == Role::Assistant,
+        Some(Item::ToolCall(_)) => true,
+        Some(Item::ToolResult(_) | Item::Reasoning(_)) | None => false,
+    }
 }
 
 fn called(item: &Item) -> Option<&str> {
@@ -181,6 +205,11 @@ enum PromptPart<'a> {
         image: String,
         media_type: &'a str,
     },
+    Reasoning {
+        text: &'a str,
+        signature: &'a str,
+        provider_options: &'a RawValue,
+    },
     ToolCall {
         tool_call_id: String,
         tool_name: String,
@@ -203,7 +232,11 @@ struct ImageBytes {
     hex: String,
 }
 
-fn entries(history: &[Item], style: EntryStyle) -> Vec<PromptEntry<'_>> {
+fn entries<'a>(
+    history: &'a [Item],
+    style: EntryStyle,
+    signatures: &'a TurnSignatures,
+) -> Vec<PromptEntry<'a>> {
     let calls = calls_by_id(history);
     let mut out: Vec<PromptEntry<'_>> = Vec::new();
     let mut images: Vec<&Image> = Vec::new();
@@ -223,14 +256,22 @@ fn entries(history: &[Item], style: EntryStyle) -> Vec<PromptEntry<'_>> {
                     message.parts.iter().map(|part| prompt_part(part, style)).collect(),
                 ),
             },
-            Item::Reasoning(_) => continue,
+            Item::Reasoning(thought) => {
+                let Some(signed) = signatures.of(&thought.text) else { continue };
+                let part = PromptPart::Reasoning {
+                    text: &thought.text,
+                    signature: &signed.signature,
+                    provider_options: &signed.options,
+                };
+                ("assistant", vec![part])
+            }
             Item::ToolCall(call) => ("assistant", vec![prompt_call(call, style)]),
             Item::ToolResult(result) => {
                 let call = calls.get(result.call_id.as_str()).copied();
                 ("tool", vec![prompt_result(result, call, style)])
             }
         };
-        // One assistant message holds its text and calls; results of parallel calls share one
+        // One assistant message holds its reasoning, text and calls; results of parallel calls share one
         // tool message. User messages stay apart.
         match out.last_mut() {
             Some(last) if last.role == role && role != "user" => last.content.extend(parts),
@@ -266,7 +307,7 @@ fn shorten(entries: &mut Vec<PromptEntry<'_>>, most: usize) {
     while entries.get(count).is_some_and(|entry| entry.role == "tool") {
         count += 1;
     }
-    let oldest: Vec<String> = entries.drain(..count).map(|entry| entry.told()).collect();
+    let oldest: Vec<String> = entries.drain(..count).map(|entry| entry.as_text()).collect();
     let text = format!("<earlier_conversation>\n{}\n</earlier_conversation>", oldest.join("\n"));
     entries.insert(0, PromptEntry::user(vec![PromptPart::Text { text: text.into() }]));
 }
@@ -277,7 +318,7 @@ impl<'a> PromptEntry<'a> {
     }
 
     /// As text, for where there is no room for entries.
-    fn told(&self) -> String {
+    fn as_text(&self) -> String {
         let mut out = format!("<{}>\n", self.role);
         for part in &self.content {
             // Writing to a string cannot fail.
@@ -287,6 +328,8 @@ impl<'a> PromptEntry<'a> {
                 | PromptPart::ImageUrl { media_type: mime, .. } => {
                     writeln!(out, "[image, {mime}]")
                 }
+                // Only its maker can read it as what it is.
+                PromptPart::Reasoning { .. } => Ok(()),
                 PromptPart::ToolCall { args, tool_call_id, .. } => {
                     writeln!(out, "[called {tool_call_id}: {args}]")
                 }

@@ -39,25 +39,25 @@ fn history() -> Vec<Item> {
     ]
 }
 
-fn told(items: &[Item]) -> Vec<String> {
-    told_as(items, EntryStyle::default(), USUAL_MAX_ROOTS)
+fn written(items: &[Item]) -> Vec<String> {
+    written_as(items, EntryStyle::default(), USUAL_MAX_ROOTS)
 }
 
-fn told_as(items: &[Item], style: EntryStyle, most: usize) -> Vec<String> {
+fn written_as(items: &[Item], style: EntryStyle, most: usize) -> Vec<String> {
     let mut blobs = Blobs::default();
-    let ids = put(items, style, most, &mut blobs);
+    let ids = put(items, style, most, &TurnSignatures::default(), &mut blobs);
     ids.iter().map(|id| String::from_utf8(blobs.get(id).unwrap().to_vec()).unwrap()).collect()
 }
 
 #[test]
 fn the_prompt_holds_the_whole_history() {
-    insta::assert_snapshot!(told(&history()).join("\n"));
+    insta::assert_snapshot!(written(&history()).join("\n"));
 }
 
 #[test]
 fn section_1_3_entries_in_the_form_of_newer_builds() {
     let style = EntryStyle { tagged: true, wrapped: true, ..EntryStyle::default() };
-    insta::assert_snapshot!(told_as(&history(), style, USUAL_MAX_ROOTS).join("\n"));
+    insta::assert_snapshot!(written_as(&history(), style, USUAL_MAX_ROOTS).join("\n"));
 }
 
 #[test]
@@ -70,10 +70,10 @@ fn section_1_3_a_failure_is_in_the_text_of_the_result() {
             is_error: true,
         }),
     ];
-    let told = told(&items);
-    assert!(told[0].contains(r#""args":{"input":"[1]"}"#), "always an object: {}", told[0]);
+    let written = written(&items);
+    assert!(written[0].contains(r#""args":{"input":"[1]"}"#), "always an object: {}", written[0]);
     let result = r#""result":"[error] The tool failed.\nno such file","isError":true"#;
-    assert!(told[1].contains(result), "{}", told[1]);
+    assert!(written[1].contains(result), "{}", written[1]);
 }
 
 #[test]
@@ -92,15 +92,19 @@ fn section_1_3_oldest_entries_are_dropped_together_with_their_results() {
     };
     let items: Vec<Item> = (0..100).flat_map(call).collect();
     for most in [60, 61, 62, USUAL_MAX_ROOTS] {
-        let told = told_as(&items, EntryStyle::default(), most);
-        assert!(told.len() <= most && told.len() + 3 > most, "{} of {most}", told.len());
+        let written = written_as(&items, EntryStyle::default(), most);
+        assert!(written.len() <= most && written.len() + 3 > most, "{} of {most}", written.len());
         for n in 0..100 {
-            let has = |text: String| told.iter().any(|entry| entry.contains(&text));
+            let has = |text: String| written.iter().any(|entry| entry.contains(&text));
             assert!(has(format!("question {n}")) && has(format!("result {n}")), "{n}");
         }
-        assert!(!told[1].contains(r#""role":"tool""#), "a result without its call: {}", told[1]);
+        assert!(
+            !written[1].contains(r#""role":"tool""#),
+            "a result without its call: {}",
+            written[1]
+        );
     }
-    assert_eq!(told_as(&items[..9], EntryStyle::default(), 9).len(), 9);
+    assert_eq!(written_as(&items[..9], EntryStyle::default(), 9).len(), 9);
 }
 
 #[test]
@@ -120,7 +124,7 @@ fn section_1_1_our_system_entry_differs_from_the_services() {
     let rules = blobs.get(&rules).unwrap();
     assert!(is_our_rules(&rules) && !is_our_system(&rules) && !is_our_rules(&ours));
     let item = [message(Role::User, "<rules>\nmine\n</rules>")];
-    let of_user = put(&item, EntryStyle::default(), 9, &mut blobs);
+    let of_user = put(&item, EntryStyle::default(), 9, &TurnSignatures::default(), &mut blobs);
     assert!(!is_our_rules(&blobs.get(&of_user[0]).unwrap()), "a client may say the same");
     let mut texts = Vec::new();
     assert_eq!((prompt_texts(&ours, &mut texts), texts), (0, vec!["Be \"brief\".".to_owned()]));
@@ -139,12 +143,20 @@ fn call_without_a_result_gets_one_and_result_without_a_call_becomes_text() {
         })
     };
     let items = [call("1"), call("2"), result("1"), message(Role::User, "go on"), result("9")];
-    let told = told(&items);
-    assert_eq!(told.len(), 4, "{told:#?}");
-    assert!(told[0].contains(r#""toolName":"a_b""#), "the name that was offered: {}", told[0]);
-    assert!(told[1].contains("result 1") && told[1].contains("There was no result."));
-    assert!(told[2].contains("go on"));
-    assert!(told[3].contains(r#""role":"user""#) && told[3].contains("result 9"), "{}", told[3]);
+    let written = written(&items);
+    assert_eq!(written.len(), 4, "{written:#?}");
+    assert!(
+        written[0].contains(r#""toolName":"a_b""#),
+        "the name that was offered: {}",
+        written[0]
+    );
+    assert!(written[1].contains("result 1") && written[1].contains("There was no result."));
+    assert!(written[2].contains("go on"));
+    assert!(
+        written[3].contains(r#""role":"user""#) && written[3].contains("result 9"),
+        "{}",
+        written[3]
+    );
 }
 
 fn looked(id: &str, png: &'static [u8]) -> [Item; 2] {
@@ -163,29 +175,29 @@ fn images_in_results_follow_them_as_the_users() {
     let answer = message(Role::Assistant, "Seen.");
     let expected = ["user", "assistant", "tool", "user", "assistant"];
     let items = [question, first, second, result, another, answer];
-    let roles = |told: &[String]| -> Vec<String> {
+    let roles = |written: &[String]| -> Vec<String> {
         let role = |text: &String| serde_json::from_str::<serde_json::Value>(text).unwrap();
-        told.iter().map(|text| role(text)["role"].as_str().unwrap().to_owned()).collect()
+        written.iter().map(|text| role(text)["role"].as_str().unwrap().to_owned()).collect()
     };
-    let told_all = told(&items);
-    assert_eq!(roles(&told_all), expected, "{told_all:?}");
+    let all = written(&items);
+    assert_eq!(roles(&all), expected, "{all:?}");
     for png in [PNG, b"png"] {
         let encoded = hex(png);
-        assert!(told_all[3].contains(&encoded), "{}", told_all[3]);
+        assert!(all[3].contains(&encoded), "{}", all[3]);
     }
     // The run is to continue from the results.
-    let told_half = told(&items[..5]);
-    assert_eq!(roles(&told_half), expected[..4], "{told_half:?}");
+    let half = written(&items[..5]);
+    assert_eq!(roles(&half), expected[..4], "{half:?}");
     let mut texts = Vec::new();
-    assert_eq!(prompt_texts(told_half[3].as_bytes(), &mut texts), 2, "they count as images");
+    assert_eq!(prompt_texts(half[3].as_bytes(), &mut texts), 2, "they count as images");
 }
 
 #[test]
 fn an_image_in_a_result_without_a_call_is_kept() {
     let [_, result] = looked("c1", PNG);
-    let told = told(&[message(Role::User, "hi"), result]);
+    let written = written(&[message(Role::User, "hi"), result]);
     let encoded = hex(PNG);
-    assert!(told[1].contains(&encoded), "{told:?}");
+    assert!(written[1].contains(&encoded), "{written:?}");
 }
 
 #[test]
@@ -200,7 +212,7 @@ fn section_1_3_an_image_has_one_of_two_shapes() {
     let part = |image| {
         let style = EntryStyle { image, ..EntryStyle::default() };
         let entry: serde_json::Value =
-            serde_json::from_str(&told_as(&items, style, USUAL_MAX_ROOTS)[0]).unwrap();
+            serde_json::from_str(&written_as(&items, style, USUAL_MAX_ROOTS)[0]).unwrap();
         entry["content"][0].clone()
     };
     assert_eq!(

@@ -34,6 +34,8 @@ pub struct ServiceFacts {
     pub needs_blob_key: bool,
     /// A client's tool that has the name of a built-in one is offered under another.
     pub aliases_builtins: bool,
+    /// Signed reasoning of earlier answers is refused.
+    pub refuses_reasoning: bool,
     /// A call that waits for longer is lost with its stream.
     pub longest_hold: Option<Duration>,
 }
@@ -53,6 +55,7 @@ impl Default for ServiceFacts {
             agent_host: None,
             needs_blob_key: false,
             aliases_builtins: true,
+            refuses_reasoning: false,
             longest_hold: None,
         }
     }
@@ -83,7 +86,7 @@ impl ToolDeclaration {
     }
 }
 
-/// The state of our MCP server, as the service is told it.
+/// The state of our MCP server, as it is reported to the service.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum McpStatus {

@@ -12,6 +12,7 @@ use ibeam_proto::agent::{
 
 use super::{
     blobs::Blobs,
+    reasoning::TurnSignatures,
     roots::{self, EntryStyle},
 };
 use crate::{
@@ -47,12 +48,13 @@ pub(super) fn append(
     items: &[Item],
     style: EntryStyle,
     most: usize,
+    signatures: &TurnSignatures,
     blobs: &mut Blobs,
 ) -> Bytes {
     if items.is_empty() {
         return checkpoint.clone();
     }
-    let entries = roots::put(items, style, most, blobs);
+    let entries = roots::put(items, style, most, signatures, blobs);
     with_entries(checkpoint, entries)
 }
 

@@ -90,6 +90,7 @@ fn plan(mut request: TurnRequest) -> Result<(), TurnError> {
         kept: None,
         history: HistorySetting::default(),
         memory: Arc::default(),
+        signed: Vec::new(),
         run_seed: String::new(),
         host_changes: None,
     };

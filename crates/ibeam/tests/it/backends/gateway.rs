@@ -127,7 +127,7 @@ impl Gateway {
         let runs = log.lines().filter(|line| opened.iter().any(|part| line.contains(part))).count();
         if self.backend != Backend::Agent {
             // Its own count of turns says the same.
-            let counts = fs::read_to_string(self.home.0.path().join("fake/counts.json")).unwrap();
+            let counts = fs::read_to_string(self.fake_home().join("counts.json")).unwrap();
             let counts: Value = serde_json::from_str(&counts).unwrap();
             assert_eq!(counts["runs"], runs, "{log}");
         }
@@ -166,6 +166,11 @@ impl Gateway {
             }
         }
         found
+    }
+
+    /// Where the stand-in of the CLI keeps its files.
+    pub(crate) fn fake_home(&self) -> PathBuf {
+        self.home.0.path().join("fake")
     }
 
     /// The folders that these work in.
@@ -216,8 +221,9 @@ fn launch(home: &Home, backend: Backend, words: &str, idle: &str, start: usize) 
     let mut command = home.ibeam("serve --sim --port 0 --log-level debug");
     command.args(["--backend", backend.name(), "--scenario"]).arg(folder.join("scenario.toml"));
     command.args(["--set", "cursor_agent.warm=0", "--set", &format!("cursor_agent.idle={idle}")]);
-    let told = format!("home={},{words}", folder.join("fake").display());
-    command.env("IBEAM_FAKE_AGENT", told).stdout(Stdio::piped());
+    // As with the real CLI, ibeam looks there for its chats.
+    command.env("IBEAM_FAKE_AGENT_HOME", folder.join("fake"));
+    command.env("IBEAM_FAKE_AGENT", words).stdout(Stdio::piped());
     command.stderr(File::create(log_path(home, start)).unwrap());
     let mut child = command.spawn().unwrap();
     let mut line = String::new();

@@ -12,6 +12,7 @@
     reason = "processes are watched from outside, by the clock on the wall, which is shown"
 )]
 
+mod chats;
 mod controls;
 mod dialects;
 mod gateway;

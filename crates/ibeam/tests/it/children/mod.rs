@@ -4,6 +4,7 @@
 mod leaks;
 mod machine;
 mod sizes;
+mod worker;
 
 use std::{path::PathBuf, time::Duration};
 

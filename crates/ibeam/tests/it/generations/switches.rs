@@ -150,8 +150,8 @@ const ROWS: &[Row] = &[
 
 /// Switches that no client of a gateway can see, or that have tests of their own.
 const ELSEWHERE: &[(&str, &str)] = &[
-    ("tools.collide_builtin_error", "the tests of `probes`"),
-    ("reasoning.signed", "the tests of `probes`"),
+    ("reasoning.signed", "the tests of `reasoning`"),
+    ("tools.collide_builtin_error", "question p of the probe: the tests of `probes`"),
     ("shell.close_required", "native tools: `native_requests`"),
     ("host.config", "hosts are a matter of the driver's own tests"),
     ("host.region_error", "hosts are a matter of the driver's own tests"),

@@ -213,6 +213,18 @@ async fn question_k_fills_an_empty_list_that_is_ignored() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn question_m_sends_runs_to_the_host_that_answers() {
+    const RUN: &str = "/agent.v1.AgentService/Run";
+    let switches = &[("host.region_error", "agent")];
+    let hello = || talk(&[message("user", "Hello")]);
+    for (letter, runs) in [(None, 2), (Some('m'), 1)] {
+        let lab = acting(letter, switches, |_| {}).await;
+        assert!(answer(&lab, &hello()).await.contains("Hello"));
+        assert_eq!(lab.lab.sim.stats().requests.get(RUN), Some(&runs), "{letter:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn question_n_sends_a_key_where_one_is_needed() {
     let switches = &[("headers.blob_key", "required")];
     let hello = || talk(&[message("user", "Hello")]);

@@ -88,8 +88,8 @@ async fn history_has_calls_as_the_model_made_them() {
         // The exec has the client's tool in every mode.
         assert_eq!(called(&heard), ["bash"]);
         let entries = entries_of(&peer, heard.checkpoint.as_ref().unwrap());
-        let calls = entries.iter().filter(|entry| entry["content"][0]["type"] == "tool-call");
-        let calls: Vec<_> = calls.map(|entry| &entry["content"][0]).collect();
+        let parts = entries.iter().filter_map(|entry| entry["content"].as_array()).flatten();
+        let calls: Vec<_> = parts.filter(|part| part["type"] == "tool-call").collect();
         assert_eq!(calls[0]["toolName"], name);
         let args =
             if mode == "direct" { &calls[0]["args"] } else { &calls[0]["args"]["arguments"] };

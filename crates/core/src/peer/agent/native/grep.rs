@@ -27,7 +27,7 @@ pub(super) struct Form {
     path: String,
     mode: Mode,
     /// The tool knows the mode; otherwise it returns lines in any case.
-    told: bool,
+    knows_mode: bool,
     context: bool,
     head: Option<i32>,
 }
@@ -84,7 +84,7 @@ pub(super) fn call(args: &GrepArgs, kit: &Equipment) -> Option<ClientCall> {
         pattern: args.pattern.clone(),
         path: path.to_owned(),
         mode: Mode::of(args.output_mode.as_deref()),
-        told: true,
+        knows_mode: true,
         context: [args.context, args.context_before, args.context_after]
             .iter()
             .any(|lines| lines.is_some_and(|lines| lines > 0)),
@@ -95,7 +95,7 @@ pub(super) fn call(args: &GrepArgs, kit: &Equipment) -> Option<ClientCall> {
         let (order, through) = find(glob, path, head, kit)?;
         return Some(order.with(super::Form::Grep(form), through));
     }
-    let (order, told, through) = search(
+    let (order, knows_mode, through) = search(
         &Query {
             pattern: &args.pattern,
             path,
@@ -112,7 +112,7 @@ pub(super) fn call(args: &GrepArgs, kit: &Equipment) -> Option<ClientCall> {
         },
         kit,
     )?;
-    form.told = told;
+    form.knows_mode = knows_mode;
     Some(order.with(super::Form::Grep(form), through))
 }
 
@@ -156,8 +156,8 @@ pub(super) fn search(query: &Query<'_>, kit: &Equipment) -> Option<(Order, bool,
         given.extend(query.head.map(|limit| may(Slot::Head, limit)));
         Some((tool.fill(&given)?, tool.has(Slot::Mode)))
     });
-    if let Some((order, told)) = by_tool {
-        return Some((order, told, Through::Tool));
+    if let Some((order, knows_mode)) = by_tool {
+        return Some((order, knows_mode, Through::Tool));
     }
     let order = shell::run(kit, &command(query, mode), "", None, "Searches files")?;
     Some((order, true, Through::Shell))
@@ -243,7 +243,8 @@ impl Form {
     pub(super) fn reply(&self, outcome: &Outcome) -> Reply {
         let result = match outcome {
             Outcome::Done(text) => {
-                let found = matches::read(text, self.mode, self.told, self.context, &self.path);
+                let found =
+                    matches::read(text, self.mode, self.knows_mode, self.context, &self.path);
                 let place = if self.path.is_empty() { "." } else { &self.path };
                 grep_result::Result::Success(GrepSuccess {
                     pattern: self.pattern.clone(),

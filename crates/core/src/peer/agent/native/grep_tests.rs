@@ -2,8 +2,8 @@ use ibeam_proto::agent::{GrepUnionResult, grep_union_result};
 
 use super::*;
 
-fn found(text: &str, mode: Mode, told: bool, head: Option<i32>) -> GrepUnionResult {
-    matches::read(text, mode, told, true, "/w").union(mode, head)
+fn found(text: &str, mode: Mode, knows_mode: bool, head: Option<i32>) -> GrepUnionResult {
+    matches::read(text, mode, knows_mode, true, "/w").union(mode, head)
 }
 
 /// `file:line:text`, with `-` for context.
@@ -49,18 +49,19 @@ fn lines_are_found_in_every_form() {
 #[test]
 fn names_and_counts_are_read_from_the_tools_output() {
     let shown = "Found 3 matches\n/w/a:\n  Line 1: x\n  Line 2: x\n/w/b:\n  Line 1: x";
-    for (text, told) in [("Found 2 files\n/w/a\n/w/b", true), ("/w/a\n/w/b", false), (shown, false)]
+    for (text, knows_mode) in
+        [("Found 2 files\n/w/a\n/w/b", true), ("/w/a\n/w/b", false), (shown, false)]
     {
         let Some(grep_union_result::Result::Files(files)) =
-            found(text, Mode::Files, told, None).result
+            found(text, Mode::Files, knows_mode, None).result
         else {
             panic!()
         };
         assert_eq!((files.files, files.total_files), (vec!["/w/a".into(), "/w/b".into()], 2));
     }
-    for (text, told) in [("/w/a:2\n/w/b:1\n/w/c:0", true), (shown, false)] {
+    for (text, knows_mode) in [("/w/a:2\n/w/b:1\n/w/c:0", true), (shown, false)] {
         let Some(grep_union_result::Result::Count(counts)) =
-            found(text, Mode::Count, told, None).result
+            found(text, Mode::Count, knows_mode, None).result
         else {
             panic!()
         };

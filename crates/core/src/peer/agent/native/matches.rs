@@ -24,10 +24,10 @@ pub(super) fn any(text: &str) -> bool {
     text.lines().any(|line| numbered(line, ':').is_some())
 }
 
-/// Reads an answer. `told`: whether the tool knew which mode was wanted; `context` whether lines
+/// Reads an answer. `knows_mode`: whether the tool knew which mode was wanted; `context` whether lines
 /// around matches were asked for; `asked` is the path that was searched, for answers that name no
 /// file.
-pub(super) fn read(text: &str, mode: Mode, told: bool, context: bool, asked: &str) -> Found {
+pub(super) fn read(text: &str, mode: Mode, knows_mode: bool, context: bool, asked: &str) -> Found {
     let mut truncated = false;
     let lines: Vec<&str> = text
         .lines()
@@ -40,8 +40,8 @@ pub(super) fn read(text: &str, mode: Mode, told: bool, context: bool, asked: &st
         .collect();
     let mut found = match mode {
         Mode::Content => content(&lines, context, asked),
-        Mode::Files if told => names(&lines),
-        Mode::Count if told => counts(&lines),
+        Mode::Files if knows_mode => names(&lines),
+        Mode::Count if knows_mode => counts(&lines),
         // The tool shows lines, or just names.
         Mode::Files | Mode::Count => {
             let shows_lines =

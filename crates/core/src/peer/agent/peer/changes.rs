@@ -39,11 +39,21 @@ impl HostChoice {
 }
 
 impl AgentPeer {
+    /// The history may be at fault: it is sent without reasoning that was in it, or in another form.
+    fn change_history(&mut self, remedy: Remedy) -> bool {
+        if remedy == Remedy::FreshConversation {
+            // Hardly the fault of reasoning, which a provider refuses.
+            let is_shorter = self.spec.leave_out_reasoning(false);
+            return self.spec.use_other_form() || is_shorter;
+        }
+        self.spec.leave_out_reasoning(true) || self.spec.use_other_form()
+    }
+
     pub(super) fn change_request(&mut self, remedy: Remedy, error: &TurnError) -> Adapted {
         // Refused before anything of the history was fetched: hardly the fault of its form.
         let late = remedy == Remedy::OtherFields && self.stream.fetched;
         let of_form = matches!(remedy, Remedy::OtherForm | Remedy::FreshConversation);
-        if (late || of_form) && self.spec.use_other_form() {
+        if (late || of_form) && self.change_history(remedy) {
             return Adapted::Rebuild;
         }
         // A state that is refused may still be sent as a whole history.

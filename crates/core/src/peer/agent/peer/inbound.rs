@@ -308,14 +308,13 @@ impl AgentPeer {
                 })
             }
             Some(kv_server_message::Message::SetBlobArgs(set)) => {
+                let takes = self.spec.blobs.takes(&set.blob_data);
+                let answer = takes.then(|| blobs::assistant_message(&set.blob_data)).flatten();
+                let answer = answer.unwrap_or_default();
+                self.spec.note_reasoning(&answer.signed);
                 // An answer of our own history that is stored again is not new.
-                let text = self
-                    .spec
-                    .blobs
-                    .takes(&set.blob_data)
-                    .then(|| blobs::assistant_text(&set.blob_data))
-                    .flatten()
-                    .filter(|text| !self.has_answer(text));
+                let is_new = !answer.text.is_empty() && !self.has_answer(&answer.text);
+                let text = is_new.then_some(answer.text);
                 let stored = if text.is_some() { Stored::Answer } else { Stored::Something };
                 self.stream.stored = self.stream.stored.max(stored);
                 if let Some(text) = text {

@@ -311,7 +311,7 @@ impl Peer for AgentPeer {
         } else if !self.since.is_empty() {
             // Only we know what came before.
             let state = self.state_so_far(turn.text);
-            self.spec.go_on_from(state);
+            self.spec.continue_from(state);
         }
         self.repeat_run();
     }

@@ -125,7 +125,7 @@ impl AgentPeer {
     fn newest_state(&mut self) -> Bytes {
         match &self.checkpoint {
             Some(checkpoint) => checkpoint.bytes.clone(),
-            None => self.spec.told(),
+            None => self.spec.first_state(),
         }
     }
 
@@ -140,7 +140,8 @@ impl AgentPeer {
     /// The same for the first leg, which begins with what the first message says.
     pub(super) fn keep_first_anchor(&mut self) {
         if self.since.tracked && self.anchor.is_none() {
-            self.anchor = Some(Box::new(Anchor { state: self.spec.told(), items: Vec::new() }));
+            self.anchor =
+                Some(Box::new(Anchor { state: self.spec.first_state(), items: Vec::new() }));
         }
     }
 
@@ -153,7 +154,7 @@ impl AgentPeer {
         let text = text?;
         let (state, mut items) = match &self.anchor {
             Some(anchor) => (anchor.state.clone(), anchor.items.clone()),
-            None => (self.spec.told(), Vec::new()),
+            None => (self.spec.first_state(), Vec::new()),
         };
         items.extend(said(&text, 0));
         Some(self.spec.append(&state, &items))

@@ -9,7 +9,7 @@ use ibeam_proto::agent::{
     read_result, read_success, write_result,
 };
 
-/// How many lookups are told apart; the oldest goes first. A write follows its lookup at once.
+/// How many lookups are remembered; the oldest goes first. A write follows its lookup at once.
 const LOOKUPS: usize = 64;
 /// How much all files of a run may have together.
 const BYTES: usize = 16 << 20;

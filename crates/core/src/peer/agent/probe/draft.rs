@@ -58,7 +58,7 @@ pub(super) struct RunDraft {
 }
 
 impl RunDraft {
-    /// An empty conversation. `name` tells the runs of one probe apart.
+    /// An empty conversation. `name` is different for each run of a probe.
     pub(super) fn new(subject: &ProbeSubject, name: &str) -> Self {
         let ProbeSubject { model, environment, seed, .. } = subject;
         let id = uuid_from_content([seed.as_bytes(), model.id.as_bytes(), name.as_bytes()]);

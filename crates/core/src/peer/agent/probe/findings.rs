@@ -214,6 +214,7 @@ impl ProbeFinding {
             Seen::AgentnAnswers => facts.agent_host = Some(AgentHostChoice::Agentn),
             Seen::KeyNeeded => facts.needs_blob_key = true,
             Seen::NamesFree => facts.aliases_builtins = false,
+            Seen::ReasoningRefused => facts.refuses_reasoning = true,
             Seen::ListedBeforeStarted | Seen::ListedBetween | Seen::ListedAfterExecs => {
                 facts.listed_without_refused = self.verdict.amount == Some(0);
             }
@@ -247,6 +248,7 @@ impl ProbeFinding {
             Seen::AgentnAnswers => "runs go to `agentnUrl`",
             Seen::KeyNeeded => "runs have a key for the encryption of blobs",
             Seen::NamesFree => "tools with the names of built-in ones keep them",
+            Seen::ReasoningRefused => "reasoning is left out of rebuilt histories",
             Seen::ListedBeforeStarted | Seen::ListedBetween | Seen::ListedAfterExecs
                 if self.verdict.amount == Some(0) =>
             {

@@ -15,7 +15,6 @@ use ibeam_proto::agent::{
     exec_client_message::Message as Reply, exec_server_message::Message as Ask,
     interaction_update::Message as Update, kv_client_message, kv_server_message, tool_call::Tool,
 };
-use serde_json::Value;
 
 use super::trace::{CallNotice, ProbeEnd, ProbeFailure, ProbeTrace};
 use crate::{
@@ -24,7 +23,7 @@ use crate::{
     peer::{
         LinkError,
         agent::{
-            blobs::Blobs,
+            blobs::{self, Blobs},
             exec::{self, Back, Equipment, Verdict},
             query,
             request::Permissions,
@@ -461,12 +460,7 @@ fn is_mcp(call: Option<&WireCall>) -> bool {
 
 /// Whether an entry has reasoning with a signature.
 fn is_signed(entry: &[u8]) -> bool {
-    let entry: Value = serde_json::from_slice(entry).unwrap_or_default();
-    let parts = entry.get("content").and_then(Value::as_array);
-    parts.into_iter().flatten().any(|part| {
-        let text = |name: &str| part.get(name).and_then(Value::as_str).unwrap_or_default();
-        text("type") == "reasoning" && !text("signature").is_empty()
-    })
+    blobs::assistant_message(entry).is_some_and(|answer| !answer.signed.is_empty())
 }
 
 #[cfg(test)]

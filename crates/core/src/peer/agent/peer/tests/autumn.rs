@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// A turn of this model with a history, in the form that `auto` chooses.
-fn told(model: &str, parameters: &[(&str, &str)]) -> Bench {
+fn with_history(model: &str, parameters: &[(&str, &str)]) -> Bench {
     let mut request = request(&["read"]);
     request.items = vec![user("q"), said("a"), user("next")];
     of(request, |plan| {
@@ -22,7 +22,7 @@ fn told(model: &str, parameters: &[(&str, &str)]) -> Bench {
     })
 }
 
-fn of(request: TurnRequest, change: impl FnOnce(&mut Plan)) -> Bench {
+pub(super) fn of(request: TurnRequest, change: impl FnOnce(&mut Plan)) -> Bench {
     let mut plan = plan_for(&request);
     change(&mut plan);
     let mut bench = Bench::planned(request, plan, Settings::default());
@@ -44,7 +44,7 @@ fn needs_max() -> ConnectError {
     detailed(Code::FailedPrecondition, ErrorKind::ErrorMaxModeRequired, "Max Mode Required")
 }
 
-fn refused_prompt() -> ConnectError {
+pub(super) fn refused_prompt() -> ConnectError {
     let mut error =
         detailed(Code::ResourceExhausted, ErrorKind::ErrorProviderError, "Provider Error");
     let info = &mut error.detail.as_mut().unwrap().additional_info;
@@ -63,7 +63,7 @@ fn region() -> ConnectError {
 
 impl Bench {
     /// The requests so far.
-    fn runs(&self) -> Vec<AgentRunRequest> {
+    pub(super) fn runs(&self) -> Vec<AgentRunRequest> {
         let sent = self.sent().into_iter();
         sent.filter_map(|message| match message {
             ToServer::RunRequest(run) => Some(run),
@@ -82,7 +82,7 @@ impl Bench {
     }
 
     /// The run fails, and the next one is opened if there is one.
-    fn fails(&mut self, error: &ConnectError) {
+    pub(super) fn fails(&mut self, error: &ConnectError) {
         let opens = self.opens();
         self.end(Some(error));
         if self.opens() > opens {
@@ -174,7 +174,7 @@ fn section_6_a_changed_run_goes_on_from_the_kept_state() {
 #[test]
 fn section_6_a_model_in_both_fields_at_odds_is_named_in_one() {
     let early = ConnectError::new(Code::InvalidArgument, "Error");
-    let mut bench = told("gpt-5.5", &[("reasoning", "high")]);
+    let mut bench = with_history("gpt-5.5", &[("reasoning", "high")]);
     bench.fails(&early);
     let runs = bench.runs();
     assert!(runs[0].model_details.is_some() && runs[1].model_details.is_none());
@@ -187,7 +187,7 @@ fn section_6_a_model_in_both_fields_at_odds_is_named_in_one() {
     assert_ne!(bench.runs()[2].conversation_id, runs[0].conversation_id);
 
     // After the history was fetched, its form is the first to be changed.
-    let mut bench = told("gpt-5.5", &[("reasoning", "high")]);
+    let mut bench = with_history("gpt-5.5", &[("reasoning", "high")]);
     bench.fetches();
     bench.fails(&early);
     assert!(bench.runs()[1].model_details.is_some());
@@ -243,7 +243,7 @@ fn section_7_a_lost_conversation_goes_on_under_another_id_once() {
 /// Each remedy is used at most once, and all of them together are at most five runs.
 #[test]
 fn section_7_all_remedies_of_a_leg_are_at_most_five_runs() {
-    let mut bench = told("gpt-5.5", &[("reasoning", "high")]);
+    let mut bench = with_history("gpt-5.5", &[("reasoning", "high")]);
     let missing = |tool: &str| {
         let text = format!("Required tool {tool} not found in allTools");
         ConnectError::new(Code::Internal, text)
@@ -259,7 +259,7 @@ fn section_7_all_remedies_of_a_leg_are_at_most_five_runs() {
     assert_eq!(bench.events.len(), 1);
 
     // Retries count, too.
-    let mut bench = told("gpt-5.5", &[]);
+    let mut bench = with_history("gpt-5.5", &[]);
     for _ in 0..3 {
         bench.fails(&ConnectError::new(Code::Unavailable, "later"));
         bench.wait(Duration::from_secs(10));

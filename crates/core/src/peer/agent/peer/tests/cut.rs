@@ -57,14 +57,14 @@ fn text_that_the_client_saw_can_be_counted() {
     bench.text("one two three");
     bench.update(Update::TokenDelta(TokenDeltaUpdate { tokens: 3 }));
     let running = bench.turn.cut(Some("one two".to_owned())).expect("the backend counted");
-    assert_eq!((running.input, running.output), (0, 3), "it did not tell the prompt");
+    assert_eq!((running.input, running.output), (0, 3), "it did not report the prompt");
     let uncounted = bench.turn.uncounted();
     assert_eq!((uncounted.answer.as_str(), uncounted.output), ("one two", None));
     assert_eq!(uncounted.thoughts, "hm, well");
     assert!(!uncounted.prompt.is_empty());
     let seen = Usage { input: 9, output: 5, reasoning: 3, ..Usage::default() };
-    let told = running.at_least(seen);
-    assert_eq!((told.input, told.output, told.reasoning), (9, 5, 3));
+    let whole = running.at_least(seen);
+    assert_eq!((whole.input, whole.output, whole.reasoning), (9, 5, 3));
     let ahead = Usage { output: 7, ..running }.at_least(seen);
     assert_eq!((ahead.output, ahead.source), (7, UsageSource::BackendPartial));
 }

@@ -234,7 +234,7 @@ fn silence_and_length_have_clocks_of_their_own() {
         matches!(message, ToServer::ConversationAction(a)
             if matches!(a.action, Some(conversation_action::Action::CancelAction(_))))
     });
-    assert!(cancelled, "the backend is told to stop");
+    assert!(cancelled, "the backend is asked to stop");
 }
 
 #[test]

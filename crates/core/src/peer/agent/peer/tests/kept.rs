@@ -90,9 +90,9 @@ fn stream_lost_after_the_results_is_rebuilt() {
         way(&mut bench);
         assert_eq!(bench.opens(), 2, "{:?}", bench.events);
         bench.opened();
-        let told: Vec<_> = bench.turn.take_new_blobs().into_iter().map(|(_, data)| data).collect();
-        let told = String::from_utf8_lossy(&told.concat()).into_owned();
-        assert!(told.contains("the result"), "{told}");
+        let kept: Vec<_> = bench.turn.take_new_blobs().into_iter().map(|(_, data)| data).collect();
+        let kept = String::from_utf8_lossy(&kept.concat()).into_owned();
+        assert!(kept.contains("the result"), "{kept}");
         finish(&mut bench, "done");
         assert_eq!(bench.said(), "done");
     }

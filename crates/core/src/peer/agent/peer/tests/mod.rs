@@ -9,6 +9,7 @@ mod native;
 mod parked;
 mod partial;
 mod plain;
+mod reasoning;
 mod recovery;
 mod tools;
 
@@ -23,7 +24,7 @@ use ibeam_proto::agent::{
     agent_client_message::Message as ToServer, agent_server_message::Message as FromServer,
     conversation_action, exec_client_message::Message as Reply,
     exec_server_message::Message as Ask, interaction_query::Query,
-    interaction_update::Message as Update, kv_server_message, mcp_result,
+    interaction_update::Message as Update, kv_client_message, kv_server_message, mcp_result,
     mcp_tool_result_content_item,
 };
 use proptest::prelude::*;
@@ -86,6 +87,7 @@ fn plan_for(request: &TurnRequest) -> Plan {
         kept: None,
         history: HistorySetting::Only(HistoryForm::RulesRoots),
         memory: Arc::default(),
+        signed: Vec::new(),
         run_seed: "turn".into(),
         host_changes: Some(0),
     }

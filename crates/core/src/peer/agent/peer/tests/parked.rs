@@ -42,11 +42,11 @@ fn counted(bench: &mut Bench, tokens: i32, used_tokens: u32) {
 
 /// The usage of the leg that just ended, noted as its client got it.
 fn usage(bench: &mut Bench) -> Usage {
-    let told = bench.events.iter().find_map(|event| match event {
+    let usage = bench.events.iter().find_map(|event| match event {
         TurnEvent::Usage(usage) => Some(*usage),
         _ => None,
     });
-    let usage = told.expect("no usage");
+    let usage = usage.expect("no usage");
     bench.turn.note_usage(&usage);
     usage
 }

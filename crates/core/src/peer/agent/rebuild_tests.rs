@@ -29,7 +29,7 @@ fn with_tool() -> Vec<Item> {
     ]
 }
 
-fn told_in(form: HistoryForm, items: Vec<Item>) -> (RunSpec, AgentRunRequest, Vec<Value>) {
+fn built_in(form: HistoryForm, items: Vec<Item>) -> (RunSpec, AgentRunRequest, Vec<Value>) {
     let spec = spec_in(&request(items), HistorySetting::Only(form));
     let run = decode(&spec.first_frame(false, None));
     let roots = run.conversation_state.clone().unwrap().root_prompt_messages_json;
@@ -44,7 +44,7 @@ fn roles(entries: &[Value]) -> Vec<&str> {
 
 #[test]
 fn section_1_6_resume_roots_replay_all_of_the_prompt_with_one_turn() {
-    let (_, run, entries) = told_in(HistoryForm::ResumeRoots, with_tool());
+    let (_, run, entries) = built_in(HistoryForm::ResumeRoots, with_tool());
     assert_eq!(roles(&entries), ["system", "user", "assistant", "tool"]);
     let system = entries[0]["content"].as_str().unwrap();
     assert!(system.starts_with(SYSTEM) && system.contains(r#""toolName":"read_tool""#), "{system}");
@@ -69,7 +69,7 @@ fn section_1_6_resume_roots_replay_all_of_the_prompt_with_one_turn() {
 #[test]
 fn section_1_6_a_question_at_the_end_is_the_last_entry_of_resume_roots() {
     let items = vec![item(Role::User, "q"), item(Role::Assistant, "a"), item(Role::User, "next")];
-    let (_, run, entries) = told_in(HistoryForm::ResumeRoots, items);
+    let (_, run, entries) = built_in(HistoryForm::ResumeRoots, items);
     assert_eq!(roles(&entries), ["system", "user", "assistant", "user"]);
     assert_eq!(entries[3]["content"][0]["text"], "next");
     assert!(matches!(run.action.unwrap().action, Some(Action::ResumeAction(_))));
@@ -77,7 +77,7 @@ fn section_1_6_a_question_at_the_end_is_the_last_entry_of_resume_roots() {
 
 #[test]
 fn section_1_6_user_roots_have_rules_and_marked_questions_and_an_action_of_the_user() {
-    let (spec, run, entries) = told_in(HistoryForm::UserRoots, with_tool());
+    let (spec, run, entries) = built_in(HistoryForm::UserRoots, with_tool());
     assert_eq!(roles(&entries), ["system", "user", "user", "assistant", "tool"]);
     let rules = entries[1]["content"][0]["text"].as_str().unwrap();
     assert!(rules.starts_with("<rules>\nBe brief.") && rules.contains(r#""toolName":"read_tool""#));
@@ -88,14 +88,14 @@ fn section_1_6_user_roots_have_rules_and_marked_questions_and_an_action_of_the_u
     assert!(spec.context().rules.is_empty(), "rules are not rendered behind a history");
 
     let items = vec![item(Role::User, "q"), item(Role::Assistant, "a"), item(Role::User, "next")];
-    let (_, run, entries) = told_in(HistoryForm::UserRoots, items);
+    let (_, run, entries) = built_in(HistoryForm::UserRoots, items);
     assert_eq!(entries.len(), 4);
     assert_eq!(asked(run).as_deref(), Some("next"), "the service marks it itself");
 }
 
 #[test]
 fn section_1_6_a_transcript_needs_no_state() {
-    let (spec, run, entries) = told_in(HistoryForm::Transcript, with_tool());
+    let (spec, run, entries) = built_in(HistoryForm::Transcript, with_tool());
     assert!(entries.is_empty());
     let text = asked(run).unwrap();
     for part in ["read a.txt", r#""path":"a.txt""#, "hello", USE_RESULTS] {
@@ -107,7 +107,7 @@ fn section_1_6_a_transcript_needs_no_state() {
 #[test]
 fn section_1_2_without_a_history_the_system_prompt_is_a_rule_in_every_form() {
     for form in HistoryForm::ALL {
-        let (spec, run, entries) = told_in(form, vec![item(Role::User, "hi")]);
+        let (spec, run, entries) = built_in(form, vec![item(Role::User, "hi")]);
         assert!(entries.is_empty(), "{form:?}");
         assert_eq!(spec.context().rules[0].content, SYSTEM);
         assert_eq!(asked(run).as_deref(), Some("hi"));
@@ -132,7 +132,7 @@ fn section_1_3_an_empty_system_prompt_is_never_sent() {
 
 /// A state that the service kept after a run whose prompt was ours.
 fn kept_of(spec: &mut RunSpec, new_setup: bool) -> StoredState {
-    let checkpoint = spec.told();
+    let checkpoint = spec.first_state();
     let blobs = spec.blobs.take_fresh();
     StoredState { checkpoint, blobs, covers: 3, calls: Vec::new(), new_setup }
 }
@@ -140,7 +140,7 @@ fn kept_of(spec: &mut RunSpec, new_setup: bool) -> StoredState {
 #[test]
 fn section_1_2_a_state_with_our_prompt_is_resumed_and_gets_no_user_message() {
     let mut items = with_tool();
-    let (mut spec, ..) = told_in(HistoryForm::ResumeRoots, items.clone());
+    let (mut spec, ..) = built_in(HistoryForm::ResumeRoots, items.clone());
     items.push(item(Role::User, "and b.txt?"));
     for new_setup in [false, true] {
         let kept = kept_of(&mut spec, new_setup);
@@ -149,7 +149,7 @@ fn section_1_2_a_state_with_our_prompt_is_resumed_and_gets_no_user_message() {
             request.system = vec!["Be long.".into()];
         }
         let mut next = spec_in(&request, HistorySetting::Auto);
-        next.go_on(&request, kept);
+        next.continue_kept(&request, kept);
         let frame = next.first_frame(false, None);
         let run = decode(&frame);
         assert!(matches!(run.action.unwrap().action, Some(Action::ResumeAction(_))));
@@ -166,7 +166,7 @@ fn section_1_2_a_state_with_our_prompt_is_resumed_and_gets_no_user_message() {
         assert_eq!(state.turns.len(), 2, "one for each question");
         assert!(next.context().rules.is_empty());
         // The blobs are taken once.
-        spec = told_in(HistoryForm::ResumeRoots, with_tool()).0;
+        spec = built_in(HistoryForm::ResumeRoots, with_tool()).0;
     }
 }
 
@@ -207,10 +207,10 @@ fn section_1_2_a_state_of_our_own_has_the_system_prompt_and_a_turn() {
         (HistoryForm::UserRoots, &["system", "user", "user"]),
         (HistoryForm::Transcript, &["system", "user", "user"]),
     ] {
-        let (mut spec, ..) = told_in(form, vec![item(Role::User, "hi")]);
-        let told = spec.told();
-        let entries = entries_of(&spec, &told);
-        assert_eq!((roles(&entries).as_slice(), turns_of(&told)), (first, 1), "{form:?}");
+        let (mut spec, ..) = built_in(form, vec![item(Role::User, "hi")]);
+        let state = spec.first_state();
+        let entries = entries_of(&spec, &state);
+        assert_eq!((roles(&entries).as_slice(), turns_of(&state)), (first, 1), "{form:?}");
         assert!(entries[first.len() - 2].to_string().contains("Be kind."), "{form:?}");
         assert!(entries.last().unwrap().to_string().contains("hi"), "{form:?}");
 
@@ -219,7 +219,7 @@ fn section_1_2_a_state_of_our_own_has_the_system_prompt_and_a_turn() {
         for (id, data) in spec.blobs.take_fresh() {
             next.blobs.restore(id, data);
         }
-        next.go_on_from(told);
+        next.continue_from(state);
         assert!(next.context().rules.is_empty(), "{form:?}");
         let run = decode(&next.first_frame(false, None));
         let resumes = matches!(&run.action.as_ref().unwrap().action, Some(Action::ResumeAction(_)));
@@ -253,18 +253,18 @@ fn section_1_2_another_system_prompt_is_an_entry_where_the_service_reads_no_rule
             calls: Vec::new(),
             new_setup: true,
         };
-        spec.go_on(&changed, new_setup);
+        spec.continue_kept(&changed, new_setup);
         let RunState::Kept(state) = &spec.state else { panic!() };
         let entries = entries_of(&spec, state);
         let text = entries[2]["content"][0]["text"].as_str().unwrap();
         assert!(text.contains(NEW_RULES) && text.contains("Be long."), "{text}");
 
         // The next change takes its place where it is the second entry, as in a rebuilt state.
-        let (mut built, ..) = told_in(HistoryForm::UserRoots, with_tool());
+        let (mut built, ..) = built_in(HistoryForm::UserRoots, with_tool());
         let mut kept = kept_of(&mut built, true);
         kept.covers = 0;
         let mut spec = spec_in(&changed, HistorySetting::Only(form));
-        spec.go_on(&changed, kept);
+        spec.continue_kept(&changed, kept);
         let RunState::Kept(state) = &spec.state else { panic!() };
         let entries = entries_of(&spec, state);
         let all = Value::Array(entries.clone()).to_string();
@@ -280,8 +280,8 @@ fn section_1_3_a_state_of_ours_that_has_grown_too_long_is_rebuilt() {
         [item(Role::User, &format!("question {n}")), item(Role::Assistant, &format!("answer {n}"))]
     });
     let mut items: Vec<Item> = many.collect();
-    let (mut spec, ..) = told_in(HistoryForm::ResumeRoots, items[..4].to_vec());
-    let checkpoint = spec.told();
+    let (mut spec, ..) = built_in(HistoryForm::ResumeRoots, items[..4].to_vec());
+    let checkpoint = spec.first_state();
     let checkpoint = spec.append(&checkpoint, &items[4..]);
     assert!(state::root_ids(&checkpoint).count() > USUAL_MAX_ROOTS);
     let kept = StoredState {
@@ -294,7 +294,7 @@ fn section_1_3_a_state_of_ours_that_has_grown_too_long_is_rebuilt() {
     items.push(item(Role::User, "next"));
     let request = request(items);
     let mut next = spec_in(&request, HistorySetting::Only(HistoryForm::ResumeRoots));
-    next.go_on(&request, kept);
+    next.continue_kept(&request, kept);
     assert!(!next.is_kept());
     let run = decode(&next.first_frame(false, None));
     assert_eq!(run.conversation_state.unwrap().root_prompt_messages_json.len(), USUAL_MAX_ROOTS);

@@ -8,7 +8,9 @@ use ibeam_proto::Wire as _;
 use ibeam_proto::agent::{ConversationStateStructure, RequestContext, UserMessage};
 
 use super::{
+    blobs::{self, StoredReasoning},
     forms::HistoryForm,
+    reasoning::{self, SignedReasoning},
     request::{RunAction, RunSpec, RunState},
     roots::{self, EntryStyle},
     state,
@@ -26,13 +28,13 @@ use crate::{
 const NEW_RULES: &str = "These rules replace all earlier ones.";
 
 impl RunSpec {
-    /// Tells the whole conversation of `request`.
+    /// Starts anew with the whole conversation of `request`.
     pub(super) fn rebuild(&mut self, request: &TurnRequest) {
         match instructions(request).1 {
-            Some(question) => self.tell(&[], ask(question, 0)),
+            Some(question) => self.build(&[], ask(question, 0)),
             None => {
                 let (history, action) = split(&request.items);
-                self.tell(history, action);
+                self.build(history, action);
             }
         }
     }
@@ -42,26 +44,26 @@ impl RunSpec {
     pub(super) fn insist(&mut self, request: &TurnRequest, newest: Option<Bytes>, text: &str) {
         let question = ask(text, request.items.len());
         match newest {
-            Some(state) => self.go_on_with(state, &[], question, None),
-            None => self.tell(&request.items, question),
+            Some(state) => self.continue_with(state, &[], question, None),
+            None => self.build(&request.items, question),
         }
     }
 
     /// Continues from this state, which ends with results.
-    pub(super) fn go_on_from(&mut self, state: Bytes) {
-        self.go_on_with(state, &[], RunAction::Continue, None);
+    pub(super) fn continue_from(&mut self, state: Bytes) {
+        self.continue_with(state, &[], RunAction::Continue, None);
     }
 
     /// This state, and these items behind it.
     pub(super) fn append(&mut self, state: &Bytes, items: &[Item]) -> Bytes {
         let (style, most) = (self.style(self.prompt_of(state)), self.around.facts.max_roots);
-        state::append(state, items, style, most, &mut self.blobs)
+        state::append(state, items, style, most, &self.signatures, &mut self.blobs)
     }
 
     /// All that the first message contains, as a state to continue from. What the request context
     /// said of the system prompt is not repeated behind a history, so it is an entry there.
-    pub(super) fn told(&mut self) -> Bytes {
-        let told: Bytes = match &self.state {
+    pub(super) fn first_state(&mut self) -> Bytes {
+        let first: Bytes = match &self.state {
             RunState::Built(state) if state.root_prompt_messages_json.is_empty() => {
                 let entries = self.system_entries();
                 state::with_entries(&state::empty().to_wire(), entries)
@@ -70,15 +72,15 @@ impl RunSpec {
             RunState::Kept(bytes) => bytes.clone(),
         };
         let asked: Vec<Item> = self.action.asked().into_iter().collect();
-        let told = self.append(&told, &asked);
+        let first = self.append(&first, &asked);
         if asked.is_empty() || self.form() == HistoryForm::RulesRoots {
-            return told;
+            return first;
         }
-        state::with_turn_of(&told, &asked, &mut self.blobs)
+        state::with_turn_of(&first, &asked, &mut self.blobs)
     }
 
     /// Continues from a kept state with what `request` has beyond it.
-    pub(super) fn go_on(&mut self, request: &TurnRequest, kept: StoredState) {
+    pub(super) fn continue_kept(&mut self, request: &TurnRequest, kept: StoredState) {
         let is_bare = history::split(&request.items) == 0;
         for (id, data) in kept.blobs {
             self.blobs.restore(id, data);
@@ -98,7 +100,7 @@ impl RunSpec {
         let calls = kept.calls.into_iter().map(Item::ToolCall);
         let items: Vec<Item> = calls.chain(history.iter().cloned()).collect();
         let system = kept.new_setup.then(|| self.system_text());
-        self.go_on_with(kept.checkpoint, &items, action, system);
+        self.continue_with(kept.checkpoint, &items, action, system);
     }
 
     /// What is known to the model from elsewhere is not repeated in the request context.
@@ -115,7 +117,37 @@ impl RunSpec {
 
     /// The form of the history failed. Returns whether there is another one.
     pub(super) fn use_other_form(&mut self) -> bool {
-        self.told && self.form.step()
+        let is_other = self.sends_history && self.form.step();
+        if is_other {
+            self.signatures.acquit();
+        }
+        is_other
+    }
+
+    /// Leaves reasoning out of the history, if that was in it. `blamed`: the failure may be its
+    /// fault.
+    pub(super) fn leave_out_reasoning(&mut self, blamed: bool) -> bool {
+        let is_sent = matches!(self.state, RunState::Built(_))
+            && self.history().any(|blob| {
+                blobs::assistant_message(&blob).is_some_and(|answer| !answer.signed.is_empty())
+            });
+        if is_sent {
+            self.signatures.leave_out(blamed);
+        }
+        is_sent
+    }
+
+    /// Remembers reasoning that the service has stored with its signature.
+    pub(super) fn note_reasoning(&mut self, stored: &[StoredReasoning<'_>]) {
+        if !reasoning::is_one_model(&self.model.id) {
+            return;
+        }
+        for stored in stored {
+            if let Some(signed) = SignedReasoning::of(stored) {
+                self.memory.signatures.note(&self.model.id, &stored.text, signed.clone());
+                self.signatures.note(&stored.text, signed);
+            }
+        }
     }
 
     /// Whether the run continues a kept state, so that the whole history is another way.
@@ -125,9 +157,16 @@ impl RunSpec {
 
     /// The form of this run works.
     pub(super) fn learn_form(&mut self) {
-        if let (true, Some(form)) = (self.told, self.form.learned()) {
+        if !self.sends_history {
+            return;
+        }
+        if self.signatures.is_blamed() {
+            self.memory.note_refused_reasoning(&self.model.id);
+            self.signatures.acquit();
+        }
+        if let Some(form) = self.form.learned() {
             self.memory.note_history(&self.model.id, form);
-            self.told = false;
+            self.sends_history = false;
         }
     }
 
@@ -136,9 +175,9 @@ impl RunSpec {
         roots::system_text(system, &self.around.toolbox)
     }
 
-    fn tell(&mut self, history: &[Item], action: RunAction) {
+    fn build(&mut self, history: &[Item], action: RunAction) {
         let rules_lost = self.around.facts.rules_lost;
-        (self.told, self.has_own_system) = (!history.is_empty() || rules_lost, false);
+        (self.sends_history, self.has_own_system) = (!history.is_empty() || rules_lost, false);
         self.has_images = history.iter().any(has_image);
         if history.is_empty() && !rules_lost {
             self.state = RunState::Built(Box::new(state::empty()));
@@ -146,12 +185,13 @@ impl RunSpec {
             return;
         }
         match self.form() {
-            HistoryForm::ResumeRoots => self.tell_as_resumed(history, &action),
-            HistoryForm::UserRoots => self.tell_to_user(history, action),
-            HistoryForm::Transcript => self.tell_as_text(history, action),
+            HistoryForm::ResumeRoots => self.build_resume_roots(history, &action),
+            HistoryForm::UserRoots => self.build_user_roots(history, action),
+            HistoryForm::Transcript => self.build_transcript(history, action),
             HistoryForm::RulesRoots => {
                 let style = self.style(PromptOwner::Service);
-                let entries = roots::put(history, style, usize::MAX, &mut self.blobs);
+                let entries =
+                    roots::put(history, style, usize::MAX, &self.signatures, &mut self.blobs);
                 self.state = RunState::Built(Box::new(ConversationStateStructure {
                     root_prompt_messages_json: entries,
                     turns: vec![state::turn_of(history, &mut self.blobs)],
@@ -216,14 +256,14 @@ impl RunSpec {
     }
 
     /// All of the prompt is ours, and is replayed as sent.
-    fn tell_as_resumed(&mut self, history: &[Item], action: &RunAction) {
+    fn build_resume_roots(&mut self, history: &[Item], action: &RunAction) {
         let mut items = history.to_vec();
         items.extend(action.asked());
         self.has_images = items.iter().any(has_image);
         let mut entries = self.system_entries();
         let style = self.style(PromptOwner::Client);
         let room = self.around.facts.max_roots.saturating_sub(entries.len());
-        entries.extend(roots::put(&items, style, room, &mut self.blobs));
+        entries.extend(roots::put(&items, style, room, &self.signatures, &mut self.blobs));
         self.state = RunState::Built(Box::new(ConversationStateStructure {
             root_prompt_messages_json: entries,
             turns: vec![state::turn_of(&items, &mut self.blobs)],
@@ -235,11 +275,11 @@ impl RunSpec {
     }
 
     /// The service puts its own system prompt first, so ours comes behind it.
-    fn tell_to_user(&mut self, history: &[Item], action: RunAction) {
+    fn build_user_roots(&mut self, history: &[Item], action: RunAction) {
         let mut entries = self.system_entries();
         let style = self.style(PromptOwner::Both);
         let room = self.around.facts.max_roots.saturating_sub(entries.len());
-        entries.extend(roots::put(history, style, room, &mut self.blobs));
+        entries.extend(roots::put(history, style, room, &self.signatures, &mut self.blobs));
         self.state = RunState::Built(Box::new(ConversationStateStructure {
             root_prompt_messages_json: entries,
             ..state::empty()
@@ -249,7 +289,7 @@ impl RunSpec {
     }
 
     /// Nothing but the user's text is needed for this.
-    fn tell_as_text(&mut self, history: &[Item], action: RunAction) {
+    fn build_transcript(&mut self, history: &[Item], action: RunAction) {
         self.state = RunState::Built(Box::new(state::empty()));
         let mut action = action.or_ask(USE_RESULTS, history.len());
         if let RunAction::User(message) = &mut action {
@@ -261,7 +301,7 @@ impl RunSpec {
     }
 
     /// A state that was kept, and what comes behind it. `system`: ours has changed.
-    fn go_on_with(
+    fn continue_with(
         &mut self,
         state: Bytes,
         items: &[Item],
@@ -269,7 +309,7 @@ impl RunSpec {
         system: Option<String>,
     ) {
         let owner = self.prompt_of(&state);
-        self.told = false;
+        self.sends_history = false;
         self.has_own_system = owner != PromptOwner::Service;
         self.has_images = items.iter().any(has_image);
         let state = match system {
@@ -393,5 +433,5 @@ fn split(items: &[Item]) -> (&[Item], RunAction) {
 }
 
 #[cfg(test)]
-#[path = "telling_tests.rs"]
+#[path = "rebuild_tests.rs"]
 mod tests;

@@ -1,0 +1,30 @@
+//! The process that newer builds leave behind.
+
+use std::{io::Read as _, os::unix::process::CommandExt as _, sync::mpsc, time::Duration};
+
+use super::*;
+
+#[test]
+fn a_worker_keeps_the_output_open_after_the_answer() {
+    for (words, is_open) in
+        [("set:cli.worker_stdout=on", true), ("set:cli.worker_stdout=off", false)]
+    {
+        let fake = Fake::new();
+        let mut child = fake.command(words, STREAM).process_group(0).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(b"hello").unwrap();
+        let mut stdout = child.stdout.take().unwrap();
+        let (tx, over) = mpsc::channel();
+        let reader = std::thread::spawn(move || {
+            let mut said = String::new();
+            stdout.read_to_string(&mut said).unwrap();
+            let _ = tx.send(());
+            said
+        });
+        assert!(child.wait().unwrap().success());
+        let still_open = over.recv_timeout(Duration::from_secs(2)).is_err();
+        let group = format!("-{}", child.id());
+        let killed = Command::new("kill").args(["-KILL", "--", &group]).output().unwrap();
+        assert_eq!((still_open, killed.status.success()), (is_open, is_open));
+        assert_eq!(last(&reader.join().unwrap())["type"], "result");
+    }
+}
