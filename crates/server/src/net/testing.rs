@@ -109,7 +109,9 @@ impl Peer {
 
     pub(crate) async fn serve(self, io: impl AsyncRead + AsyncWrite + Unpin) {
         self.dialled.fetch_add(1, Ordering::SeqCst);
+        // Callers leave faster here than a client resets streams.
         let mut connection = h2::server::Builder::new()
+            .max_pending_accept_reset_streams(1_000)
             .max_concurrent_streams(self.max_streams)
             .initial_window_size(self.window)
             .initial_connection_window_size(self.window.saturating_mul(4).max(64 * 1024))
