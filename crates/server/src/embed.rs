@@ -181,7 +181,8 @@ fn findings(config: &Config, of_the_user: bool) -> Option<PathBuf> {
     if is_simulated && !of_the_user {
         return None;
     }
-    findings_path(&config.account.profile, &config.upstream.api, is_simulated)
+    let switches = is_simulated.then_some(&config.simulator.switches[..]);
+    findings_path(&config.account.profile, &config.upstream.api, switches)
 }
 
 /// A running gateway. Dropping it ends it at once, in the background: running turns end with an

@@ -224,7 +224,7 @@ impl Global {
         if upstream.sim {
             config.backend = Backend::Sim { scenario: upstream.scenario.clone() };
             let (profile, api) = (&config.account.profile, &config.upstream.api);
-            config.upstream.findings = findings_path(profile, api, true);
+            config.upstream.findings = findings_path(profile, api, Some(&upstream.switch));
             config.simulator = Simulator {
                 bootstrap: upstream.bootstrap.unwrap_or_default(),
                 native_tools: upstream.native_tools,

@@ -36,12 +36,18 @@ pub fn state_dir() -> Option<PathBuf> {
     Some(dirs.state_dir().unwrap_or_else(|| dirs.data_dir()).join("ibeam"))
 }
 
-/// What probes have found out with this account at this service. The simulator is another
-/// service.
+/// What probes have found out with this account at this service. `sim`: the switches of the
+/// simulator, which is another service with each set of them.
 #[must_use]
-pub fn findings_path(profile: &Profile, api: &Host, sim: bool) -> Option<PathBuf> {
-    let name = if sim {
-        "findings-sim.json".to_owned()
+pub fn findings_path(profile: &Profile, api: &Host, sim: Option<&[String]>) -> Option<PathBuf> {
+    let name = if let Some(switches) = sim {
+        match switches {
+            [] => "findings-sim.json".to_owned(),
+            switches => {
+                let switches = switches.join("\n");
+                format!("findings-sim-{}.json", uuid_from_content([switches.as_bytes()]))
+            }
+        }
     } else if *api == API.host() {
         format!("findings-{profile}.json")
     } else {

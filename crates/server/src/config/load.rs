@@ -30,7 +30,7 @@ pub fn load(flags: RawConfig, env: &Env, named: Option<&Path>) -> Resolution {
     let raw = flags.or(RawConfig::from_env(env)).or(file).or(machine);
     let mut resolution = resolve(&raw, home.as_deref());
     let config = &mut resolution.config;
-    config.upstream.findings = findings_path(&config.account.profile, &config.upstream.api, false);
+    config.upstream.findings = findings_path(&config.account.profile, &config.upstream.api, None);
     resolution
 }
 

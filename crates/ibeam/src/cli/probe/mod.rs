@@ -129,6 +129,12 @@ impl Probe {
             let text = format!("{} already exists", report.display());
             return Err(Refusal::new(text).hint("name another file: `--report FILE`").into());
         }
+        // Before the runs, which count towards the plan.
+        let folder = self.report.as_deref().and_then(Path::parent);
+        if let Some(folder) = folder.filter(|path| !path.as_os_str().is_empty() && !path.is_dir()) {
+            let text = format!("there is no folder {} for the report", folder.display());
+            return Err(Refusal::new(text).hint("name another file: `--report FILE`").into());
+        }
         require_account(&mut config)?;
         if config.uses_cursor_agent() {
             return Err(Refusal::new("probes need Cursor's API, and this backend does not use it")
@@ -187,11 +193,15 @@ impl Probe {
         if !self.yes && !consent::is_interactive() {
             let runs = most_runs(items);
             let text = format!(
-                "up to {runs} short runs would count towards your plan, and there is no terminal \
-                 to ask for your consent"
+                "up to {runs} short run{} would count towards your plan, and there is no terminal \
+                 to ask for your consent",
+                if runs == 1 { "" } else { "s" }
             );
             let refusal = Refusal::new(text).hint("consent with `--yes`");
-            return Err(refusal.hint("or ask less: `ibeam probe --only a --yes`").into());
+            return Err(match self.only.is_empty() {
+                true => refusal.hint("or ask one question: `ibeam probe --only p --yes`").into(),
+                false => refusal.into(),
+            });
         }
         if !self.json || !self.yes {
             say(&costs(items));
@@ -309,9 +319,9 @@ fn costs(items: &[ProbeItem]) -> String {
         lines.push(format!("  {name:<24} {runs}"));
     }
     lines.push(
-        "They count towards your plan like short questions in Cursor: a run reads Cursor's own \
-         prompt of about\n10,000 to 30,000 tokens and writes a few words, which is some cents with \
-         a large model and less with\nauto, Composer and the small ones."
+        "They count towards your plan. Each run reads Cursor's own prompt of about 10,000 to 30,000 \
+         tokens\nand writes a few words. With a large model that costs some cents, with auto, \
+         Composer and small\nmodels less."
             .to_owned(),
     );
     lines.join("\n")

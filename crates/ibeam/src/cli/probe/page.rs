@@ -47,7 +47,7 @@ fn effect(finding: &ProbeFinding) -> String {
 }
 
 fn model(finding: &ProbeFinding) -> String {
-    finding.model.clone().unwrap_or_default()
+    finding.shown_model().unwrap_or_default().to_owned()
 }
 
 /// A table, or blocks where a table does not fit the terminal.
@@ -68,7 +68,7 @@ pub(super) fn table(findings: &[ProbeFinding]) -> String {
 fn blocks(findings: &[ProbeFinding]) -> String {
     let block = |finding: &ProbeFinding| {
         let question = finding.verdict.question;
-        let model = finding.model.as_ref().map(|model| format!(" ({model})"));
+        let model = finding.shown_model().map(|model| format!(" ({model})"));
         format!(
             "{question}  {}{}\n   observed:    {}\n   from now on: {}",
             question.text(),

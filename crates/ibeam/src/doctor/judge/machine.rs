@@ -73,7 +73,10 @@ pub(super) fn files(found: &Findings, lines: &mut Vec<CheckLine>) {
         lines.push(line.fix(fix.clone().unwrap_or_else(|| "ibeam audit".to_owned())));
     }
     if files.faults.is_empty() {
-        let what = format!("{} files and folders, not accessible to other users", files.looked_at);
+        let what = match files.looked_at {
+            1 => "1 file or folder, not accessible to other users".to_owned(),
+            count => format!("{count} files and folders, not accessible to other users"),
+        };
         lines.push(CheckLine::ok(Check::Files, what));
     }
 }

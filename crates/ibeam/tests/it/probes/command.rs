@@ -20,7 +20,7 @@ fn good(output: &Output) -> String {
     text(&output.stdout)
 }
 
-const AUTUMN: &str = "--sim --switch preset=autumn";
+const SIM: &str = "--sim";
 
 #[test]
 fn questions_are_listed_without_asking_any() {
@@ -47,7 +47,7 @@ fn without_a_terminal_consent_must_be_given_beforehand() {
     let refused = command.output().unwrap();
     assert_eq!(refused.status.code(), Some(1));
     let words = text(&refused.stderr);
-    assert!(words.contains("up to 1 short runs") && words.contains("--yes"), "{words}");
+    assert!(words.contains("up to 1 short run would") && words.contains("--yes"), "{words}");
     let stats = sim.request("GET /sim/stats", "");
     assert!(!stats.contains("AgentService/Run\""), "no run was made: {stats}");
 
@@ -64,8 +64,8 @@ fn without_a_terminal_consent_must_be_given_beforehand() {
 #[test]
 fn findings_are_kept_shown_by_doctor_and_forgotten() {
     let home = Home::new();
-    let line = format!("probe {AUTUMN} --switch tools.mcp_status=ready --only g,k --json");
-    let output = run(&home, &line);
+    let ready = "--sim --switch tools.mcp_status=ready";
+    let output = run(&home, &format!("probe {ready} --only g,k --json"));
     let page: Value = serde_json::from_str(&good(&output)).unwrap();
     assert_eq!(page["findings"][0]["observation"], "status-ready");
     assert_eq!(page["findings"][0]["effect"], "MCP servers are reported as `ready`");
@@ -75,22 +75,26 @@ fn findings_are_kept_shown_by_doctor_and_forgotten() {
     let words = text(&output.stderr);
     assert!(!words.contains("questions to Cursor"), "{words}");
     let file = page["file"].as_str().unwrap();
-    assert!(file.ends_with("/findings-sim.json"), "{file}");
+    assert!(file.contains("/findings-sim-"), "{file}");
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
         assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
     }
     // A further question is added to them.
-    good(&run(&home, &format!("probe {AUTUMN} --only c")));
-    let doctor = good(&run(&home, "doctor --sim --offline"));
+    good(&run(&home, &format!("probe {ready} --only c")));
+    let doctor = good(&run(&home, &format!("doctor {ready} --offline")));
     let row = doctor.lines().find(|line| line.contains("probes")).unwrap_or_default();
     assert!(row.contains("3 answers") && row.contains("MCP servers are reported"), "{doctor}");
 
-    let forgotten = run(&home, "probe --sim --forget");
+    // They are those of a simulator with the same switches.
+    let usual = good(&run(&home, "doctor --sim --offline"));
+    assert!(!usual.contains("MCP servers are reported"), "{usual}");
+
+    let forgotten = run(&home, &format!("probe {ready} --forget"));
     assert!(text(&forgotten.stderr).starts_with("Removed "), "{forgotten:?}");
     assert!(!fs::exists(file).unwrap());
-    let again = run(&home, "probe --sim --forget");
+    let again = run(&home, &format!("probe {ready} --forget"));
     assert!(again.status.success() && text(&again.stderr).contains("no answers"), "{again:?}");
     assert!(run(&home, "doctor --sim --offline").status.success());
 }
@@ -109,20 +113,20 @@ fn a_gateway_goes_by_the_findings() {
         answer.contains("tool_calls")
     };
     assert!(called());
-    run(&home, "probe --sim --forget");
+    run(&home, &format!("probe --sim {switch} --forget"));
     assert!(!called());
 }
 
 #[test]
 fn findings_that_cannot_be_read_are_replaced_with_a_warning() {
     let home = Home::new();
-    let page = good(&run(&home, &format!("probe {AUTUMN} --only l --json")));
+    let page = good(&run(&home, &format!("probe {SIM} --only l --json")));
     let page: Value = serde_json::from_str(&page).unwrap();
     let file = page["file"].as_str().unwrap();
     fs::write(file, r#"{"version":99}"#).unwrap();
     let doctor = run(&home, "doctor --sim --offline");
     assert!(text(&doctor.stdout).contains("version 99"), "{}", text(&doctor.stdout));
-    let again = run(&home, &format!("probe {AUTUMN} --only l"));
+    let again = run(&home, &format!("probe {SIM} --only l"));
     good(&again);
     assert!(text(&again.stderr).contains("the older answers"), "{}", text(&again.stderr));
     assert!(fs::read_to_string(file).unwrap().contains("usage-available"));
@@ -203,7 +207,7 @@ fn a_report_is_not_written_over() {
     let home = Home::new();
     let report = home.0.path().join("report.json");
     fs::write(&report, "mine").unwrap();
-    let mut command = home.ibeam(&format!("probe {AUTUMN} --only l --report"));
+    let mut command = home.ibeam(&format!("probe {SIM} --only l --report"));
     let refused = command.arg(&report).output().unwrap();
     assert_eq!(refused.status.code(), Some(1));
     assert_eq!(fs::read_to_string(&report).unwrap(), "mine");
@@ -212,7 +216,7 @@ fn a_report_is_not_written_over() {
 #[test]
 fn a_used_up_plan_ends_the_command_with_what_was_found_so_far() {
     let home = Home::new();
-    let line = format!("probe {AUTUMN} --switch error.plan_limit=always --only b,l,k --json");
+    let line = format!("probe {SIM} --switch error.plan_limit=always --only b,l,k --json");
     let stopped = run(&home, &line);
     assert_eq!(stopped.status.code(), Some(1));
     let page: Value = serde_json::from_str(&text(&stopped.stdout)).unwrap();
@@ -231,7 +235,7 @@ async fn ctrl_c_ends_the_run_and_keeps_the_answers() {
     };
     let home = Home::new();
     let mut command =
-        home.ibeam(&format!("probe {AUTUMN} --switch latency.first_output=10m --only k,l"));
+        home.ibeam(&format!("probe {SIM} --switch latency.first_output=10m --only k,l"));
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut words = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     assert!(words.any(|line| line.starts_with("[1/2] k:")));
@@ -245,7 +249,7 @@ async fn ctrl_c_ends_the_run_and_keeps_the_answers() {
 #[test]
 fn colours_and_progress_stay_out_of_pipes() {
     let home = Home::new();
-    let output = run(&home, &format!("probe {AUTUMN} --only l"));
+    let output = run(&home, &format!("probe {SIM} --only l"));
     for bytes in [&output.stdout, &output.stderr] {
         assert!(!text(bytes).contains('\u{1b}') && !text(bytes).contains('\r'), "{output:?}");
     }

@@ -9,9 +9,12 @@ use super::{
     ProbeObservation as Seen, ProbeQuestion, ProbeVerdict, client_probes::OLD_VERSION,
     trace::RunFigures,
 };
-use crate::peer::agent::{
-    forms::HistoryForm,
-    service_facts::{AgentHostChoice, ImageShape, McpStatus, ServiceFacts, ToolDeclaration},
+use crate::{
+    models::{AUTO_NAME, AUTO_WIRE_ID},
+    peer::agent::{
+        forms::HistoryForm,
+        service_facts::{AgentHostChoice, ImageShape, McpStatus, ServiceFacts, ToolDeclaration},
+    },
 };
 
 /// The version of the file.
@@ -222,10 +225,16 @@ impl ProbeFinding {
         }
     }
 
+    /// The model under the name that people use.
+    #[must_use]
+    pub fn shown_model(&self) -> Option<&str> {
+        self.model.as_deref().map(|model| if model == AUTO_WIRE_ID { AUTO_NAME } else { model })
+    }
+
     /// What ibeam does from now on, for people; `None`: nothing changes.
     #[must_use]
     pub fn effect(&self) -> Option<String> {
-        let model = self.model.as_deref().unwrap_or_default();
+        let model = self.shown_model().unwrap_or_default();
         if let Some(form) = self.form() {
             return Some(format!("`history = auto` rebuilds for {model} as `{}`", form.name()));
         }
