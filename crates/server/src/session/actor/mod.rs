@@ -19,7 +19,7 @@ use ibeam_core::{
     turn::{Command, TurnState},
 };
 use tokio::time::{Instant, Sleep, sleep};
-use tracing::{Instrument as _, warn};
+use tracing::Instrument as _;
 
 pub(crate) use self::bridged::Bridged;
 use self::{
@@ -210,7 +210,6 @@ impl<W: LinkPeer> Task<W> {
         let drift = self.leg.turn().drift();
         if !drift.is_empty() {
             self.entry.drifted(&drift);
-            warn!(?drift, "Cursor sent unknown protocol messages; the answer is not affected");
         }
     }
 
