@@ -38,6 +38,7 @@ use crate::{
     mcp::bridge::Bridge,
     net::tls,
     shutdown::Shutdown,
+    store::StoreError,
     tasks::Tasks,
 };
 
@@ -98,7 +99,10 @@ impl Server {
             Backend::Cursor => None,
             Backend::Sim { scenario } => Some(config.simulator.start(scenario.as_deref())?),
         };
-        let app = App::new(config, sim.as_ref(), tasks)?;
+        let apart = tasks.clone();
+        // The store may have to wait for another process.
+        let app = tasks.spawn_blocking(move || App::new(config, sim.as_ref(), &apart));
+        let app = app.await.unwrap_or(Err(StoreError::Stopped))?;
         let bridge = Bridge::new(app.config(), tasks);
         let app = Arc::new(app.with_bridge(bridge));
         Ok(Self { app, doors, tls, tasks: tasks.clone(), needed: InUse(Box::new(|| false)) })

@@ -1,7 +1,7 @@
 //! Counts what the backend sends and we do not understand. Drift is normal, but must never be
 //! silent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ibeam_proto::fields::SERVER_MESSAGE;
 
@@ -15,6 +15,10 @@ pub(crate) struct Drift {
     fields: BTreeMap<UnknownField, u64>,
     undecodable: u64,
     unknown_arms: u64,
+    /// Those of the fields that were the whole of a message.
+    arms: BTreeSet<UnknownField>,
+    /// The unknown fields of the newest message.
+    newest: Vec<UnknownField>,
     seen: u32,
 }
 
@@ -24,6 +28,8 @@ pub struct DriftReport {
     pub unknown_fields: Vec<(UnknownField, u64)>,
     pub undecodable_messages: u64,
     pub unknown_arms: u64,
+    /// Those of the unknown fields that were the whole of a message.
+    pub arms: Vec<UnknownField>,
 }
 
 impl DriftReport {
@@ -36,11 +42,13 @@ impl DriftReport {
 impl Drift {
     pub(crate) fn inspect(&mut self, message: &[u8], frequent: bool) {
         self.seen = self.seen.wrapping_add(1);
+        self.newest.clear();
         if frequent && !self.seen.is_multiple_of(SAMPLE) {
             return;
         }
         for (unknown, count) in pbwalk::unknown_fields(SERVER_MESSAGE, message) {
             if self.fields.len() < MAX_KINDS || self.fields.contains_key(&unknown) {
+                self.newest.push(unknown.clone());
                 *self.fields.entry(unknown).or_default() += count;
             }
         }
@@ -50,8 +58,11 @@ impl Drift {
         self.undecodable += 1;
     }
 
-    pub(crate) fn unknown_arm(&mut self) {
+    /// The newest message is one that the schema does not have: it is in an unknown field of
+    /// `holder`.
+    pub(crate) fn unknown_arm(&mut self, holder: &str) {
         self.unknown_arms += 1;
+        self.arms.extend(self.newest.drain(..).filter(|unknown| unknown.message == holder));
     }
 
     pub(crate) fn report(&self) -> DriftReport {
@@ -59,6 +70,7 @@ impl Drift {
             unknown_fields: self.fields.iter().map(|(k, n)| (k.clone(), *n)).collect(),
             undecodable_messages: self.undecodable,
             unknown_arms: self.unknown_arms,
+            arms: self.arms.iter().cloned().collect(),
         }
     }
 }

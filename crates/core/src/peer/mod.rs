@@ -258,6 +258,9 @@ pub struct TurnView<'a> {
     pub has_answer: bool,
     /// There are calls that the client has yet to see or to answer.
     pub has_calls: bool,
+    /// Much waits to be sent. A peer gives what it has, but reads no further message that may need
+    /// an answer; it is polled again once there is room.
+    pub congested: bool,
 }
 
 /// What a peer has for its turn.

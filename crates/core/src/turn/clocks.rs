@@ -17,6 +17,12 @@ impl<P: Peer> Turn<P> {
             self.peer.deadline(&view, &self.settings.clocks)
         };
         match self.state {
+            // There is room again for the answers to what was heard before.
+            TurnState::Streaming | TurnState::AwaitingTools
+                if self.held && self.commands.is_empty() =>
+            {
+                Some(Millis(0))
+            }
             TurnState::Done => None,
             // No client waits for an answer: only the link itself can time out.
             TurnState::AwaitingTools => peer(),

@@ -125,7 +125,9 @@ impl<P: Peer> Turn<P> {
     pub(super) fn leave(&mut self, how: LinkRelease) {
         let mut farewell = Vec::new();
         let cancel = if self.is_open() { self.peer.leave(how, &mut farewell) } else { true };
-        self.commands.extend(farewell.into_iter().map(Command::Send));
-        self.commands.push_back(Command::Close { cancel });
+        for message in farewell {
+            self.commands.push(Command::Send(message));
+        }
+        self.commands.push(Command::Close { cancel });
     }
 }

@@ -7,7 +7,8 @@
 //!
 //! Feed it with `on_*`; after each call, carry out [`Turn::poll_command`] and pass on
 //! [`Turn::poll_event`] until both give `None`, then call [`Turn::on_timeout`] no later than
-//! [`Turn::poll_deadline`].
+//! [`Turn::poll_deadline`]. A caller that has much to send already may leave commands where they
+//! are: the turn then reads no further in what it has heard until they are taken.
 
 mod calls;
 mod clocks;
@@ -22,12 +23,11 @@ mod tape;
 mod tools;
 mod usage;
 
-use std::collections::VecDeque;
-
 use bytes::Bytes;
 
 use self::{
     calls::Calls,
+    command::CommandQueue,
     draws::Draws,
     offer::{Offer, must_call, note_loops},
     recovery::Tried,
@@ -78,7 +78,9 @@ pub struct Turn<P: Peer> {
     /// What the client had seen when the present link or leg began.
     visible_before: u64,
     answer: TurnAnswer,
-    commands: VecDeque<TurnCommand<P>>,
+    commands: CommandQueue<P::Open, P::Out>,
+    /// The peer may have more to say, for which the commands have to be taken first.
+    held: bool,
     /// The request that is being answered: it can be sent again.
     request: Option<Box<TurnRequest>>,
     calls: Calls<P::Call>,
@@ -119,7 +121,8 @@ impl<P: Peer> Turn<P> {
             started: now,
             visible_before: 0,
             answer: TurnAnswer::default(),
-            commands: VecDeque::new(),
+            commands: CommandQueue::default(),
+            held: false,
             request: None,
             calls: Calls::new(session),
             loops,
@@ -143,7 +146,7 @@ impl<P: Peer> Turn<P> {
     }
 
     pub fn poll_command(&mut self) -> Option<TurnCommand<P>> {
-        let command = self.commands.pop_front()?;
+        let command = self.commands.pop()?;
         if let Some(tape) = &mut self.tape {
             tape.note(match &command {
                 Command::Open(link) => TapeEntry::Open {
@@ -155,6 +158,19 @@ impl<P: Peer> Turn<P> {
             });
         }
         Some(command)
+    }
+
+    /// Whether the next command cannot wait for the messages that were taken before it to be sent:
+    /// the link is given up, and they with it.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        self.commands.has_more_than_messages()
+    }
+
+    /// Whether so many commands wait that nothing should be read before they are taken.
+    #[must_use]
+    pub fn is_congested(&self) -> bool {
+        self.held || self.commands.is_full()
     }
 
     pub fn poll_event(&mut self) -> Option<TurnEvent> {
@@ -316,15 +332,19 @@ impl<P: Peer> Turn<P> {
     /// Processes everything that the peer has, in both directions.
     fn pump(&mut self, now: Millis) {
         while self.is_open() {
+            let congested = self.commands.is_full();
             let view = view(self.state, &self.answer, &self.calls, self.request.as_deref());
+            let view = TurnView { congested, ..view };
             match self.peer.poll(&view, &self.settings.clocks, now) {
-                Some(PeerOutput::Send(message)) => {
-                    self.commands.push_back(Command::Send(message));
-                }
+                Some(PeerOutput::Send(message)) => self.commands.push(Command::Send(message)),
                 Some(PeerOutput::Event(event)) => self.on_event(event, now),
-                None => return,
+                None => {
+                    self.held = congested;
+                    return;
+                }
             }
         }
+        self.held = false;
     }
 
     fn on_event(&mut self, event: PeerEvent<P::Call>, now: Millis) {
@@ -397,5 +417,6 @@ fn view<'a, C>(
         text: answer.words(),
         has_answer: answer.has_answer(),
         has_calls: !calls.is_empty(),
+        congested: false,
     }
 }

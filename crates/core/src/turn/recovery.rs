@@ -184,7 +184,7 @@ impl<P: Peer> Turn<P> {
         }
         self.tried.attempts.begin_run();
         self.state = TurnState::Opening;
-        self.commands.push_back(Command::Open(OpenLink {
+        self.commands.push(Command::Open(OpenLink {
             request_id: self.draws.uuid(),
             original_request_id: self.draws.original_id(),
             fresh_token,

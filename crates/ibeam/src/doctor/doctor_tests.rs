@@ -359,6 +359,16 @@ fn drift_is_only_a_warning() {
 }
 
 #[test]
+fn unknown_fields_are_not_even_a_warning() {
+    let drift = BTreeMap::from([("agent.v1.InteractionUpdate#99".to_owned(), 3)]);
+    let found = Findings { asked: Some(BackendFindings { drift, ..asked() }), ..healthy() };
+    let lines = judge(&found, NOW);
+    let last = lines.last().unwrap();
+    assert_eq!((last.check, last.state, last.code), (Check::Drift, CheckState::Ok, None));
+    assert!(last.what.contains("agent.v1.InteractionUpdate field 99 (3)"), "{}", last.what);
+}
+
+#[test]
 fn check_names_are_unique() {
     let mut names: Vec<&str> = Code::ALL.iter().map(|code| code.name()).collect();
     names.sort_unstable();

@@ -109,3 +109,18 @@ async fn requests_without_a_token_do_not_reach_the_backend() {
     assert!(reply.body.contains("CURSOR_ACCESS_TOKEN"), "{}", reply.body);
     assert_eq!(lab.get("/health").await.json()["auth"], "not_authenticated");
 }
+
+/// All the questions come in one piece, and the answers to them are some hundred times as long.
+#[tokio::test]
+async fn many_questions_about_a_large_blob_are_all_answered() {
+    // kv_server_message { id: 100, get_blob_args { blob_id: "l" } }
+    let frames = "00000000092207086412030a016c".repeat(200);
+    let data = "x".repeat(256 << 10);
+    let lab = Lab::scenario(&format!(
+        "[[rule]]\nsteps = [{{ kv_set = {{ data = \"{data}\", id = \"6c\" }} }}, \
+         {{ raw_hex = \"{frames}\" }}, {{ kv_get = {{ id = \"6c\" }} }}, {{ text = \"through\" }}]"
+    ));
+    // The last question is answered after all the others.
+    assert_eq!(lab.ask("hi").await, "through");
+    lab.assert_gone().await;
+}

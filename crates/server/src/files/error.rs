@@ -17,6 +17,8 @@ pub enum FileError {
     Exposed { path: PathBuf, mode: u32, what: &'static str, command: String },
     #[error("{} is a symbolic link, which ibeam does not follow", path.display())]
     Link { path: PathBuf },
+    #[error("{} belongs to another user", path.display())]
+    Foreign { path: PathBuf },
     #[error("{} is not a regular file", path.display())]
     NotRegular { path: PathBuf },
     #[error("{} is not valid: {what}", path.display())]
@@ -41,6 +43,7 @@ impl FileError {
             Self::Io { .. } | Self::Full { .. } | Self::Locked { .. } => true,
             Self::Exposed { .. }
             | Self::Link { .. }
+            | Self::Foreign { .. }
             | Self::NotRegular { .. }
             | Self::Invalid { .. } => false,
         }

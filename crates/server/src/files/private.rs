@@ -4,7 +4,7 @@
 use std::{
     fs::{self, DirBuilder, OpenOptions},
     io::{self, Read as _},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use super::{FileAccess, FileError};
@@ -93,6 +93,27 @@ pub fn make_secret_dir(dir: &Path) -> Result<(), FileError> {
     Ok(())
 }
 
+/// Makes a folder for secrets where a user wants it. One that is there is left as it is: it may have
+/// other things in it, and others may need them.
+///
+/// # Errors
+/// It cannot be made; or the one that is there is a link, belongs to another user, or is open to
+/// others.
+pub fn make_chosen_dir(dir: &Path) -> Result<(), FileError> {
+    // With a slash at its end, a link would be followed.
+    let dir: &Path = &dir.components().collect::<PathBuf>();
+    refuse_link(dir)?;
+    make_dir(dir)?;
+    #[cfg(unix)]
+    {
+        refuse_link(dir)?;
+        let meta = fs::symlink_metadata(dir).map_err(FileError::io("read", dir))?;
+        unix::refuse_foreign(dir, &meta)?;
+        unix::refuse_exposed(dir, &meta, 0o077)?;
+    }
+    Ok(())
+}
+
 /// Refuses a folder in which others could put a file of their own in a secret's place.
 pub(crate) fn check_dir(dir: &Path) -> Result<(), FileError> {
     #[cfg(unix)]
@@ -112,7 +133,7 @@ pub(super) fn refuse_link(path: &Path) -> Result<(), FileError> {
 }
 
 /// Neither follows a link nor waits for a writer where a pipe stands in the file's place.
-pub(super) fn never_follow(options: &mut OpenOptions) {
+pub(crate) fn never_follow(options: &mut OpenOptions) {
     #[cfg(unix)]
     {
         use rustix::fs::OFlags;
@@ -128,7 +149,7 @@ mod unix {
     use std::{
         fs::{self, Metadata, Permissions},
         io,
-        os::unix::fs::PermissionsExt as _,
+        os::unix::fs::{MetadataExt as _, PermissionsExt as _},
         path::Path,
     };
 
@@ -137,6 +158,13 @@ mod unix {
     pub(super) fn close(dir: &Path) -> io::Result<()> {
         let open = fs::metadata(dir)?.permissions().mode() & 0o077 != 0;
         if open { fs::set_permissions(dir, Permissions::from_mode(0o700)) } else { Ok(()) }
+    }
+
+    pub(super) fn refuse_foreign(path: &Path, meta: &Metadata) -> Result<(), FileError> {
+        match meta.uid() == rustix::process::geteuid().as_raw() {
+            true => Ok(()),
+            false => Err(FileError::Foreign { path: path.to_path_buf() }),
+        }
     }
 
     pub(super) fn refuse_exposed(

@@ -1,9 +1,9 @@
 //! The files of the recorder: one for each turn, the oldest removed when there are too many.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fs::{self, File, OpenOptions},
-    io::{self, Write as _},
+    io::{self, Read as _, Write as _},
     path::{Path, PathBuf},
     sync::Weak,
 };
@@ -27,6 +27,9 @@ const FILES: usize = 1000;
 const PREFIX: &str = "turn-";
 const SUFFIX: &str = ".jsonl";
 
+/// What every recording begins with.
+const BEGINNING: &[u8] = b"{\"ibeam_recording\":";
+
 /// The folder, and the recordings that are being written.
 pub(super) struct RecordingFiles {
     dir: PathBuf,
@@ -36,6 +39,8 @@ pub(super) struct RecordingFiles {
     backend: BackendKind,
     own_tools: bool,
     open: HashMap<usize, OpenRecording>,
+    /// Names of files in the folder that are recordings, as far as they were looked at.
+    known: HashSet<String>,
     /// Bytes in the folder, as far as is known.
     total: u64,
     /// The folder could not be written.
@@ -64,6 +69,7 @@ impl RecordingFiles {
             backend,
             own_tools,
             open: HashMap::new(),
+            known: HashSet::new(),
             total: 0,
             broken: false,
         }
@@ -154,6 +160,7 @@ impl RecordingFiles {
         let mut options = OpenOptions::new();
         let options = private::owner_only(options.write(true).create_new(true));
         let file = options.open(self.dir.join(&name))?;
+        self.known.insert(name.clone());
         self.open.insert(turn, OpenRecording { name, file, writer, alive, at: Millis(0) });
         Ok(text)
     }
@@ -170,7 +177,7 @@ impl RecordingFiles {
     /// Removes the oldest recordings until there are no more than these, and no more bytes than
     /// are allowed. One that is being written stays.
     fn make_room(&mut self, most: usize) -> io::Result<()> {
-        let mut found = recordings(&self.dir)?;
+        let mut found = self.recordings()?;
         // By name, and so by time.
         found.sort();
         self.total = found.iter().map(|(_, bytes)| *bytes).sum();
@@ -192,19 +199,34 @@ impl RecordingFiles {
         }
         Ok(())
     }
+
+    /// The recordings in the folder, with their sizes. Other files are none of ours, whatever their
+    /// names are.
+    fn recordings(&mut self) -> io::Result<Vec<(String, u64)>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.dir)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if !name.starts_with(PREFIX) || !name.ends_with(SUFFIX) {
+                continue;
+            }
+            // It may be gone by now. Of a link, this is about the link itself.
+            let Ok(meta) = entry.metadata() else { continue };
+            if meta.is_file() && (self.known.contains(&name) || begins_as_recording(&entry.path()))
+            {
+                found.push((name, meta.len()));
+            }
+        }
+        self.known = found.iter().map(|(name, _)| name.clone()).collect();
+        Ok(found)
+    }
 }
 
-/// The recordings in a folder, with their sizes. Other files are none of ours.
-fn recordings(dir: &Path) -> io::Result<Vec<(String, u64)>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(dir)? {
-        let entry = entry?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if name.starts_with(PREFIX) && name.ends_with(SUFFIX) {
-            // It may be gone by now.
-            let bytes = entry.metadata().map_or(0, |meta| meta.len());
-            found.push((name, bytes));
-        }
-    }
-    Ok(found)
+fn begins_as_recording(path: &Path) -> bool {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    private::never_follow(&mut options);
+    let mut beginning = [0; BEGINNING.len()];
+    let read = options.open(path).and_then(|mut file| file.read_exact(&mut beginning));
+    read.is_ok() && beginning == BEGINNING
 }

@@ -58,12 +58,12 @@ enum RecorderJob {
     End { turn: usize, at: Option<Millis>, lost: u64 },
 }
 
-/// Makes the folder for recordings, for its owner alone.
+/// Makes the folder for recordings, for its owner alone. One that is there must be.
 ///
 /// # Errors
-/// It cannot be made, or others may write to it.
+/// It cannot be made; or it is a link, belongs to another user, or is open to others.
 pub fn prepare(dir: &Path) -> Result<(), FileError> {
-    private::make_secret_dir(dir)
+    private::make_chosen_dir(dir)
 }
 
 impl Recorder {

@@ -11,6 +11,7 @@ use std::{
 };
 
 use ibeam_core::{
+    codec::pbwalk::UnknownField,
     error::{ErrorCode, TurnError},
     model::ids::SessionId,
     peer::DriftReport,
@@ -18,6 +19,7 @@ use ibeam_core::{
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::{sync::mpsc, time::Instant};
+use tracing::{info, warn};
 
 use super::{
     parked::{LiveTurn, ParkedCalls, ParkedLimits, TurnIdentity, TurnTable},
@@ -261,18 +263,41 @@ impl RegistryEntry {
         self.registry.inner.table.lock().leave(self.session);
     }
 
+    /// Counts what a turn did not understand, and logs each kind of it once.
     pub(super) fn drifted(&self, report: &DriftReport) {
         let mut drift = self.registry.inner.drift.lock();
+        // Whether it is the first of its kind.
         let mut count = |key: String, n: u64| {
-            if n > 0 && (drift.len() < DRIFT_KINDS || drift.contains_key(&key)) {
-                *drift.entry(key).or_default() += n;
+            if n == 0 || (drift.len() >= DRIFT_KINDS && !drift.contains_key(&key)) {
+                return false;
             }
+            let counted = drift.entry(key).or_default();
+            let is_first = *counted == 0;
+            *counted += n;
+            is_first
         };
         for (unknown, n) in &report.unknown_fields {
-            count(format!("{}#{}", unknown.message, unknown.field), *n);
+            let UnknownField { message, field, .. } = unknown;
+            if !count(format!("{message}#{field}"), *n) {
+                continue;
+            }
+            match report.arms.contains(unknown) {
+                true => warn!(
+                    "Cursor sent a message that this version of ibeam does not know: {message} \
+                     field {field}. A newer version may support it"
+                ),
+                false => info!(
+                    "Cursor sent a field that this version of ibeam does not know and skips: \
+                     {message} field {field}"
+                ),
+            }
         }
-        count("undecodable_messages".to_owned(), report.undecodable_messages);
-        count("unknown_arms".to_owned(), report.unknown_arms);
+        if count("undecodable_messages".to_owned(), report.undecodable_messages) {
+            warn!("Cursor sent a message that this version of ibeam cannot read");
+        }
+        if count("unknown_arms".to_owned(), report.unknown_arms) && report.arms.is_empty() {
+            warn!("Cursor sent a message that this version of ibeam does not know");
+        }
     }
 }
 

@@ -143,6 +143,28 @@ fn file_is_not_opened_while_another_process_replaces_it() {
     });
 }
 
+/// Requests wait while the store is replaced, and without the lock the log may be that of another
+/// file.
+#[tokio::test]
+async fn store_goes_on_in_memory_while_a_stopped_process_has_the_lock() {
+    let (_dir, path) = place();
+    let store = open(&path);
+    store.save(talk("one"), Vec::new(), unix_seconds()).await.unwrap();
+    let log = std::fs::read(with(&path, "-wal")).unwrap();
+    assert!(!log.is_empty());
+    let lock = with(&path, ".lock");
+    let stopped = crate::files::lock::acquire_blocking(&lock, Duration::ZERO).unwrap();
+    let began = std::time::Instant::now();
+    store.find_broken().await;
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    assert!(store.stats().in_memory);
+    store.save(talk("two"), Vec::new(), unix_seconds()).await.unwrap();
+    assert_eq!(ids(&store.all().await), ["two"]);
+    assert_eq!(std::fs::read(with(&path, "-wal")).unwrap(), log, "the log is as it was");
+    drop(stopped);
+    assert_eq!(ids(&open(&path).all().await), ["one"]);
+}
+
 #[tokio::test]
 async fn two_stores_share_the_replacement_of_a_damaged_file() {
     let (_dir, path) = place();

@@ -16,7 +16,7 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use tracing::warn;
 
 use super::{
@@ -28,9 +28,13 @@ use crate::files::{FileError, lock, private};
 /// Another ibeam may be writing to the same file.
 const BUSY: Duration = Duration::from_secs(2);
 
-/// For other processes that open or replace the file, one after the other: a slow disk must not
-/// cost one of them its store.
+/// At the start, for other processes that open or replace the file, one after the other: a slow disk
+/// must not cost one of them its store.
 const LOCK_WAIT: Duration = Duration::from_secs(30);
+
+/// The same while requests wait for the store. A process that was stopped in the middle may have the
+/// lock.
+pub(super) const LOCK_WAIT_SERVING: Duration = Duration::from_secs(2);
 
 /// Pauses between the tries to open a file that others are writing to, in milliseconds: their
 /// writes reach the disk.
@@ -95,7 +99,7 @@ pub(super) struct OpenedStore {
 
 /// Opens the file, if need be a new one. A broken one is moved to `<name>.broken`, once.
 pub(super) fn open(path: &Path) -> Result<OpenedStore, UnusableFile> {
-    let _lock = lock(path)?;
+    let _lock = lock(path, LOCK_WAIT)?;
     open_locked(path)
 }
 
@@ -103,7 +107,14 @@ pub(super) fn open(path: &Path) -> Result<OpenedStore, UnusableFile> {
 /// process has done so: then its new file is opened.
 pub(super) fn replace(path: &Path, broken: OpenedStore) -> Result<OpenedStore, UnusableFile> {
     let OpenedStore { connection, id } = broken;
-    let _lock = lock(path)?;
+    let _lock = match lock(path, LOCK_WAIT_SERVING) {
+        Ok(lock) => lock,
+        Err(why) => {
+            // Without the lock, the log may be that of a new file by now: it is left alone.
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+            return Err(why);
+        }
+    };
     // Not before: closing may write to the file, and delete its log.
     drop(connection);
     if id.is_some() && id == FileId::at(path) {
@@ -114,13 +125,13 @@ pub(super) fn replace(path: &Path, broken: OpenedStore) -> Result<OpenedStore, U
 
 /// The lock's own file stays: another process may be waiting for it. Beside what cannot be a store
 /// there is none.
-fn lock(path: &Path) -> Result<File, UnusableFile> {
+fn lock(path: &Path, wait: Duration) -> Result<File, UnusableFile> {
     let other = std::fs::metadata(path).is_ok_and(|meta| !meta.is_file());
     if other || path.file_name().is_none() {
         return Err(UnusableFile::NoFile);
     }
     create_folder(path)?;
-    Ok(lock::acquire_blocking(&beside(path, ".lock"), LOCK_WAIT)?)
+    Ok(lock::acquire_blocking(&beside(path, ".lock"), wait)?)
 }
 
 fn open_locked(path: &Path) -> Result<OpenedStore, UnusableFile> {

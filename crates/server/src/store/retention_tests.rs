@@ -108,6 +108,83 @@ async fn clock_jump_before_an_upgrade_deletes_nothing() {
     assert_eq!(ids(&open_at(&path, later).all().await), ["one"]);
 }
 
+/// Compares the sizes by which conversations are evicted with the pages that they take.
+async fn assert_close(store: &Store, what: &str) {
+    let (_dir, path) = place();
+    let empty = open(&path);
+    let pages = async |store: &Store| {
+        store.run(|vault| Ok(tables::used_bytes(vault.connection())?)).await.unwrap()
+    };
+    let real = i64::try_from(pages(store).await - pages(&empty).await).unwrap();
+    let sizes = store.run(|vault| Ok(tables::scope_sizes(vault.connection())?)).await.unwrap();
+    let sizes: i64 = sizes.iter().map(|(_, size)| size).sum();
+    // Pages are not full.
+    assert!(sizes * 2 > real && sizes < real * 3 / 2, "{what}: {sizes} for {real}");
+}
+
+/// Whatever a client fills its conversations with counts.
+#[tokio::test]
+async fn sizes_are_those_of_the_pages() {
+    type Shape = (&'static str, u32, fn(u32) -> (StoredConversation, Vec<(Bytes, Bytes)>));
+    let shapes: [Shape; 7] = [
+        ("nothing", 400, |n| (bare(&n.to_string()), Vec::new())),
+        ("arguments", 40, |n| {
+            let mut talk = talk(&n.to_string());
+            talk.calls[0].arguments = "ü".repeat(15_000);
+            (talk, Vec::new())
+        }),
+        ("name", 40, |n| {
+            let name = Some(format!("{n}{}", "x".repeat(5_000)));
+            (StoredConversation { name, ..bare(&n.to_string()) }, Vec::new())
+        }),
+        ("checkpoint", 40, |n| {
+            let checkpoint = Some(Bytes::from(vec![1; 10_000]));
+            (StoredConversation { checkpoint, ..bare(&n.to_string()) }, Vec::new())
+        }),
+        ("tiny blobs", 40, |n| {
+            let blobs = (0..200).map(|m| blob(&format!("{:032}", m * 7919 % 200), 1));
+            (bare(&n.to_string()), blobs.collect())
+        }),
+        ("blobs that need a page more", 40, |n| {
+            let blobs = (0..50).map(|m| blob(&format!("{:032}", m * 7919 % 50), 1_100));
+            (bare(&n.to_string()), blobs.collect())
+        }),
+        ("large blobs", 40, |n| (bare(&n.to_string()), vec![blob("a", 100_000), blob("b", 5_000)])),
+    ];
+    for (what, count, shape) in shapes {
+        let (_dir, path) = place();
+        let store = open(&path);
+        for n in 0..count {
+            let (conversation, blobs) = shape(n);
+            store.save(conversation, blobs, unix_seconds()).await.unwrap();
+        }
+        assert_close(&store, what).await;
+        // Saved again, they take no more.
+        for n in 0..count {
+            let (conversation, blobs) = shape(n);
+            store.save(conversation, blobs, unix_seconds()).await.unwrap();
+        }
+        assert_close(&store, &format!("{what}, twice")).await;
+    }
+}
+
+/// The arguments of calls count towards the client that made them.
+#[tokio::test]
+async fn client_with_large_arguments_loses_its_own_conversations() {
+    const OTHER: Scope = [9; 32];
+    let (_dir, path) = place();
+    let limits = StoreLimits { bytes: 1 << 20, ..LIMITS };
+    let store = Store::open(Some(&path), limits, &Tasks::new()).unwrap();
+    let theirs = StoredConversation { scope: OTHER, ..bare("theirs") };
+    store.save(theirs, vec![blob("a", 50_000)], unix_seconds()).await.unwrap();
+    for n in 0..60 {
+        let mut mine = talk(&n.to_string());
+        mine.calls[0].arguments = "x".repeat(60_000);
+        store.save(mine, Vec::new(), unix_seconds()).await.unwrap();
+    }
+    assert_eq!(store.blobs(OTHER, "theirs").await.unwrap(), [blob("a", 50_000)]);
+}
+
 #[tokio::test]
 async fn client_that_stores_much_loses_its_own_conversations() {
     const OTHER: Scope = [9; 32];
@@ -130,18 +207,7 @@ async fn client_that_stores_much_loses_its_own_conversations() {
         one.checkpoint = Some(Bytes::from(vec![n; 20_000]));
         let blobs = vec![blob("same", 10_000), blob(&n.to_string(), 10_000)];
         store.save(one, blobs, unix_seconds()).await.unwrap();
-        let sums = "SELECT sum(512 + coalesce(length(checkpoint), 0)
-                               + (SELECT sum(length(data)) FROM blobs WHERE conversation = key))
-                    FROM conversations";
-        let (sizes, real): (i64, i64) = store
-            .run(move |vault| {
-                let sizes = tables::scope_sizes(vault.connection())?;
-                let real = vault.connection().query_row(sums, [], |row| row.get(0))?;
-                Ok((sizes.iter().map(|(_, size)| size).sum(), real))
-            })
-            .await
-            .unwrap();
-        assert_eq!(sizes, real, "after {n}");
+        assert_close(&store, &format!("after {n}")).await;
     }
     assert_eq!(store.blobs(OTHER, "theirs").await.unwrap(), [blob("a", 300_000)]);
 }

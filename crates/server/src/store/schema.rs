@@ -82,13 +82,39 @@ const HIGHEST_CALL: &str = "
     ALTER TABLE conversations ADD COLUMN highest_call INTEGER;
 ";
 
-const SIZES: &str = "
-    -- Bytes of the blobs and the checkpoint, and of the row itself.
+/// What a row of `conversations` takes with its entries in the indexes, in bytes. An expression over
+/// its columns.
+macro_rules! row_bytes {
+    () => {
+        "(512 + coalesce(octet_length(checkpoint), 0) + octet_length(calls)
+          + 2 * coalesce(octet_length(name), 0))"
+    };
+}
+pub(super) use row_bytes;
+
+/// What a row of `blobs` takes, in bytes. An expression over `content`, the length of its id and its
+/// data: a little over 1 kB still fits into a page with others, and the rest has pages of its own,
+/// the last of them mostly empty.
+macro_rules! blob_bytes {
+    () => {
+        "(32 + min(content, 1000) + 4096 * ((content + 3091) / 4092))"
+    };
+}
+pub(super) use blob_bytes;
+
+const SIZES: &str = concat!(
+    "
+    -- About the bytes of the row with its entries in the indexes, and of its blobs.
     ALTER TABLE conversations ADD COLUMN size INTEGER NOT NULL DEFAULT 0;
-    UPDATE conversations SET size = 512 + coalesce(length(checkpoint), 0)
-        + (SELECT coalesce(sum(length(data)), 0) FROM blobs WHERE conversation = key);
+    UPDATE conversations SET size = ",
+    row_bytes!(),
+    " + (SELECT coalesce(sum(",
+    blob_bytes!(),
+    "), 0) FROM (SELECT octet_length(id) + octet_length(data) AS content FROM blobs
+                 WHERE conversation = conversations.key));
     CREATE INDEX conversations_by_scope ON conversations (scope, seq, size);
-";
+"
+);
 
 const CLOCKS: &str = "
     -- Ages are counted in a time that does not jump; see `ibeam_core::retention`.

@@ -7,13 +7,13 @@ use ibeam_core::{
 };
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, params, types::Type};
 
-use super::{Scope, StoredConversation};
+use super::{
+    Scope, StoredConversation,
+    schema::{blob_bytes, row_bytes},
+};
 
 /// Matches that a caller looks through.
 const MATCHES: usize = 8;
-
-/// What a conversation takes without its blobs and its checkpoint, in bytes.
-const ROW_BYTES: i64 = 512;
 
 /// Writes both tables. True: the conversation is a new one. To be called in a
 /// transaction.
@@ -36,12 +36,14 @@ pub(super) fn save(
         highest_call,
     } = conversation;
     let known = key(connection, *scope, id)?;
-    let size = size_after(connection, known, checkpoint.as_deref(), blobs)?;
-    let key: i64 = connection.query_row(
+    let blob_bytes = blob_bytes_after(connection, known, blobs)?;
+    let insert = concat!(
         "INSERT INTO conversations (scope, id, session, name, setup, fingerprint, opening,
                                     checkpoint, calls, highest_call, updated, size, seq)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12,
-                 (SELECT coalesce(max(seq), 0) + 1 FROM conversations))
+         SELECT ?1, ?2, ?3, name, ?5, ?6, ?7, checkpoint, calls, ?10, ?11, ?12 + ",
+        row_bytes!(),
+        ", (SELECT coalesce(max(seq), 0) + 1 FROM conversations)
+         FROM (SELECT ?4 AS name, ?8 AS checkpoint, ?9 AS calls) WHERE true
          ON CONFLICT (scope, id) DO UPDATE SET
              session = excluded.session, name = excluded.name, setup = excluded.setup,
              fingerprint = excluded.fingerprint, opening = excluded.opening,
@@ -49,6 +51,9 @@ pub(super) fn save(
              calls = excluded.calls, highest_call = excluded.highest_call,
              updated = excluded.updated, size = excluded.size, seq = excluded.seq
          RETURNING key",
+    );
+    let key: i64 = connection.query_row(
+        insert,
         params![
             scope,
             id,
@@ -61,7 +66,7 @@ pub(super) fn save(
             calls_to_text(calls)?,
             highest_call,
             now,
-            size,
+            blob_bytes,
         ],
         |row| row.get(0),
     )?;
@@ -76,28 +81,31 @@ pub(super) fn save(
     Ok(known.is_none())
 }
 
-/// Bytes of a conversation once it has this checkpoint and these blobs, too.
-fn size_after(
+/// What the blobs of a conversation take once it has these, too.
+fn blob_bytes_after(
     connection: &Connection,
     known: Option<i64>,
-    checkpoint: Option<&[u8]>,
     blobs: &[(Bytes, Bytes)],
 ) -> rusqlite::Result<i64> {
-    let of_blobs = "SELECT size - ?2 - coalesce(length(checkpoint), 0) FROM conversations
-                    WHERE key = ?1";
-    let before = |key| connection.query_row(of_blobs, [key, ROW_BYTES], |row| row.get(0));
-    let mut size: i64 = known.map(before).transpose()?.unwrap_or(0);
-    let mut replaced =
-        connection.prepare("SELECT length(data) FROM blobs WHERE conversation = ?1 AND id = ?2")?;
+    let before = concat!("SELECT size - ", row_bytes!(), " FROM conversations WHERE key = ?1");
+    let before = |key: i64| connection.query_row(before, [key], |row| row.get(0));
+    let mut bytes: i64 = known.map(before).transpose()?.unwrap_or(0);
+    let mut added =
+        connection.prepare(concat!("SELECT ", blob_bytes!(), " FROM (SELECT ?1 AS content)"))?;
+    let mut replaced = connection.prepare(concat!(
+        "SELECT ",
+        blob_bytes!(),
+        " FROM (SELECT octet_length(id) + octet_length(data) AS content FROM blobs
+                WHERE conversation = ?1 AND id = ?2)"
+    ))?;
     for (id, data) in blobs {
-        let old = replaced.query_row(params![known, &**id], |row| row.get(0)).optional()?;
-        size += length(data) - old.unwrap_or(0);
+        let content = i64::try_from(id.len() + data.len()).unwrap_or(i64::MAX >> 1);
+        let new: i64 = added.query_row([content], |row| row.get(0))?;
+        let old: Option<i64> =
+            replaced.query_row(params![known, &**id], |row| row.get(0)).optional()?;
+        bytes += new - old.unwrap_or(0);
     }
-    Ok(size + ROW_BYTES + checkpoint.map_or(0, length))
-}
-
-fn length(data: &[u8]) -> i64 {
-    i64::try_from(data.len()).unwrap_or(i64::MAX)
+    Ok(bytes)
 }
 
 pub(super) fn by_fingerprint(

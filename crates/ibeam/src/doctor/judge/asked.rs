@@ -262,14 +262,22 @@ fn agent_program(
 
 fn drift(found: &Findings, lines: &mut Vec<CheckLine>) {
     let check = Check::Drift;
-    let warning = |place: &str, drift: &BTreeMap<String, u64>| {
-        let kinds = drift.iter().map(|(kind, count)| format!("{kind} ({count})"));
+    let line = |place: &str, drift: &BTreeMap<String, u64>| {
+        let kinds = drift.iter().map(|(kind, count)| match kind.split_once('#') {
+            Some((message, field)) => format!("{message} field {field} ({count})"),
+            None => format!("{kind} ({count})"),
+        });
         let kinds = kinds.collect::<Vec<_>>().join(", ");
+        if drift.keys().all(|kind| kind.contains('#')) {
+            // New fields are common, and the rest of their messages is understood.
+            let what = format!("no unknown messages; unknown fields {place} are skipped: {kinds}");
+            return CheckLine::ok(check, what);
+        }
         let what = format!("Cursor sent messages {place} that this version does not know: {kinds}");
         CheckLine::warn(check, Code::Drift, what).fix("ibeam doctor --bundle")
     };
     for running in found.running.iter().filter(|running| !running.drift.is_empty()) {
-        lines.push(warning(&format!("to the gateway at {}", running.url), &running.drift));
+        lines.push(line(&format!("to the gateway at {}", running.url), &running.drift));
     }
     let Some(asked) = found.asked.as_ref().filter(|asked| asked.requests > 0) else {
         lines.push(CheckLine::skipped(check, "no request was sent"));
@@ -277,6 +285,6 @@ fn drift(found: &Findings, lines: &mut Vec<CheckLine>) {
     };
     lines.push(match asked.drift.is_empty() {
         true => CheckLine::ok(check, "no unknown protocol messages"),
-        false => warning("here", &asked.drift),
+        false => line("here", &asked.drift),
     });
 }

@@ -19,7 +19,7 @@ use ibeam_core::{
     turn::{Command, TurnState},
 };
 use tokio::time::{Instant, Sleep, sleep};
-use tracing::{Instrument as _, warn};
+use tracing::Instrument as _;
 
 pub(crate) use self::bridged::Bridged;
 use self::{
@@ -47,8 +47,8 @@ use crate::{
 type Counting = Pin<Box<dyn Future<Output = Usage> + Send>>;
 type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Reading stops while this much waits to be sent: every message may need an answer, and a peer
-/// that reads none must not fill our memory.
+/// While this much waits to be sent, nothing is read and no more is queued: every message may need
+/// an answer, and a peer that reads none must not fill our memory.
 const SEND_QUEUE_BYTES: usize = 4 << 20;
 
 /// Everything a turn needs to run, besides its machine.
@@ -210,13 +210,14 @@ impl<W: LinkPeer> Task<W> {
         let drift = self.leg.turn().drift();
         if !drift.is_empty() {
             self.entry.drifted(&drift);
-            warn!(?drift, "Cursor sent unknown protocol messages; the answer is not affected");
         }
     }
 
-    /// Does what the machine asks for.
+    /// Does what the machine asks for. While much waits to be sent, further messages stay where
+    /// they are, and the machine makes no more of them.
     fn carry_out(&mut self) {
-        while let Some(command) = self.leg.turn_mut().poll_command() {
+        while self.upstream.send_queue.bytes < SEND_QUEUE_BYTES || self.leg.turn().is_leaving() {
+            let Some(command) = self.leg.turn_mut().poll_command() else { return };
             match command {
                 Command::Open(spec) => self.open(spec),
                 Command::Send(message) => self.upstream.send_queue.push(message),
@@ -251,6 +252,7 @@ impl<W: LinkPeer> Task<W> {
         self.counting.is_none()
             && !self.audience.readers.is_blocked()
             && self.upstream.send_queue.bytes < SEND_QUEUE_BYTES
+            && !self.leg.turn().is_congested()
     }
 
     /// The order matters: sending comes before reading, and the common before the rare.

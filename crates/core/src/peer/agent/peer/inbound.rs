@@ -86,10 +86,10 @@ impl AgentPeer {
                 Some(exec_server_control_message::Message::Abort(abort)) => {
                     self.event(PeerEvent::CallWithdrawn(abort.id.into()));
                 }
-                None => self.drift.unknown_arm(),
+                None => self.drift.unknown_arm("agent.v1.ExecServerControlMessage"),
             },
             Some(FromServer::InteractionQuery(query)) => self.on_query(&query, bytes),
-            None => self.drift.unknown_arm(),
+            None => self.drift.unknown_arm("agent.v1.AgentServerMessage"),
         }
     }
 
@@ -100,10 +100,8 @@ impl AgentPeer {
         clocks: &TurnClocks,
         now: Millis,
     ) {
-        let Some(update) = update.message else {
-            self.drift.unknown_arm();
-            return;
-        };
+        // A notice that we do not know needs no answer: it is a field like others.
+        let Some(update) = update.message else { return };
         let stream = &mut self.stream;
         match update {
             Update::TextDelta(delta) => {
@@ -246,7 +244,7 @@ impl AgentPeer {
             Verdict::Throw(error) => {
                 self.event(PeerEvent::Refused);
                 if exec.message.is_none() {
-                    self.drift.unknown_arm();
+                    self.drift.unknown_arm("agent.v1.ExecServerMessage");
                 }
                 self.throw(exec.id, error);
             }
@@ -326,7 +324,7 @@ impl AgentPeer {
                 })
             }
             None => {
-                self.drift.unknown_arm();
+                self.drift.unknown_arm("agent.v1.KvServerMessage");
                 return;
             }
         };
@@ -345,7 +343,7 @@ impl AgentPeer {
             self.send(ToServer::InteractionResponse(answer));
             return;
         }
-        self.drift.unknown_arm();
+        self.drift.unknown_arm("agent.v1.InteractionQuery");
         self.refuse_query(query.id, message);
     }
 

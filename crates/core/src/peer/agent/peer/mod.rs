@@ -203,6 +203,9 @@ impl Peer for AgentPeer {
             if let Some(output) = self.output.pop_front() {
                 return Some(output);
             }
+            if turn.congested {
+                return None;
+            }
             match self.stream.decoder.next() {
                 Ok(Some(Envelope::Message(bytes))) => self.on_frame(&bytes, turn, clocks, now),
                 Ok(Some(Envelope::End(error))) => self.on_end(error.as_ref(), now),

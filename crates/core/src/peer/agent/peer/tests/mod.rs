@@ -12,6 +12,7 @@ mod plain;
 mod reasoning;
 mod recovery;
 mod tools;
+mod unsent;
 
 use std::{sync::Arc, time::Duration};
 

@@ -109,6 +109,21 @@ fn unknown_execs_are_thrown_back_and_counted() {
     let drift = bench.turn.drift();
     assert_eq!(drift.unknown_arms, 1);
     assert_eq!(drift.unknown_fields[0].0.field, 60);
+    assert_eq!((drift.arms[0].message, drift.arms[0].field), ("agent.v1.ExecServerMessage", 60));
+}
+
+#[test]
+fn unknown_notices_and_fields_are_not_unknown_messages() {
+    let mut bench = Bench::open(&[]);
+    // interaction_update { field 99: {} }
+    bench.bytes(connect::frame(0, &[0x0a, 0x03, 0x9a, 0x06, 0x00]));
+    // exec_server_message { id: 3, shell_args: {}, field 60: {} }
+    bench.bytes(connect::frame(0, &[0x12, 0x07, 0x08, 0x03, 0x12, 0x00, 0xe2, 0x03, 0x00]));
+    let drift = bench.turn.drift();
+    let fields: Vec<_> =
+        drift.unknown_fields.iter().map(|(it, _)| (it.message, it.field)).collect();
+    assert_eq!(fields, [("agent.v1.ExecServerMessage", 60), ("agent.v1.InteractionUpdate", 99)]);
+    assert_eq!((drift.unknown_arms, drift.arms), (0, Vec::new()));
 }
 
 #[test]
