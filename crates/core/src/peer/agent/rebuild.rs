@@ -32,11 +32,14 @@ impl RunSpec {
     pub(super) fn rebuild(&mut self, request: &TurnRequest) {
         match instructions(request).1 {
             Some(question) => self.build(&[], ask(question, 0)),
-            None => {
-                let (history, action) = split(&request.items);
-                self.build(history, action);
-            }
+            None => self.rebuild_items(&request.items),
         }
+    }
+
+    /// The same with these items alone.
+    pub(super) fn rebuild_items(&mut self, items: &[Item]) {
+        let (history, action) = split(items);
+        self.build(history, action);
     }
 
     /// Asks for what an answer lacked: after the newest state, or after everything that

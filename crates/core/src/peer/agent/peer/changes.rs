@@ -57,7 +57,8 @@ impl AgentPeer {
             return Adapted::Rebuild;
         }
         // A state that is refused may still be sent as a whole history.
-        if remedy == Remedy::OtherForm && self.spec.is_kept() && !self.since.is_bare() {
+        let of_state = late || remedy == Remedy::OtherForm;
+        if of_state && self.spec.is_kept() && !self.since.is_bare() {
             return Adapted::Rebuild;
         }
         let changed = match remedy {

@@ -110,6 +110,9 @@ impl Peer for AgentPeer {
         let inline_context = plan.inline_context;
         let hosts = HostChoice::new(plan.host_changes);
         let spec = RunSpec::new(request, plan);
+        if spec.sends_history {
+            since.keep_first(request);
+        }
         Self {
             first: Some(spec.first_frame(inline_context, None)),
             inline_context,
@@ -304,16 +307,7 @@ impl Peer for AgentPeer {
             self.spec.rename(id);
             self.prefer_h1 = false;
         }
-        if !self.since.is_bare() {
-            if let Some(request) = turn.request {
-                self.spec.rebuild(request);
-            }
-        } else if !self.since.is_empty() {
-            // Only we know what came before.
-            let state = self.state_so_far(turn.text);
-            self.spec.continue_from(state);
-        }
-        self.repeat_run();
+        self.rebuild_run(turn);
     }
 
     fn ask_more(&mut self, text: &str, answered: Option<&str>, turn: &TurnView<'_>) {
@@ -359,7 +353,7 @@ impl Peer for AgentPeer {
         now: Millis,
     ) {
         self.shown = Shown::All;
-        self.since.begin(request);
+        self.since.begin_further(request);
         let results = request.items.get(new..).unwrap_or_default();
         self.since.add(calls.into_iter().map(Item::ToolCall).chain(results.iter().cloned()));
         self.anchor = None;

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// A turn of this model with a history, in the form that `auto` chooses.
-fn with_history(model: &str, parameters: &[(&str, &str)]) -> Bench {
+pub(super) fn with_history(model: &str, parameters: &[(&str, &str)]) -> Bench {
     let mut request = request(&["read"]);
     request.items = vec![user("q"), said("a"), user("next")];
     of(request, |plan| {
@@ -91,7 +91,7 @@ impl Bench {
     }
 
     /// The service fetches something of the history.
-    fn fetches(&mut self) {
+    pub(super) fn fetches(&mut self) {
         self.say(FromServer::KvServerMessage(KvServerMessage {
             id: 9,
             message: Some(kv_server_message::Message::GetBlobArgs(GetBlobArgs {

@@ -1,6 +1,7 @@
 //! The turn machine, driven by hand: a harness, and the tests by theme.
 
 mod autumn;
+mod bare;
 mod choice;
 mod cut;
 mod endings;

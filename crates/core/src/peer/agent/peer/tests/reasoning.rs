@@ -66,7 +66,7 @@ fn experienced(model: &str) -> Arc<ModelMemory> {
 
 impl Bench {
     /// The entries of the newest run, which the service fetches.
-    fn entries(&mut self) -> Vec<Value> {
+    pub(super) fn entries(&mut self) -> Vec<Value> {
         let state = self.runs().pop().unwrap().conversation_state.unwrap();
         let from = self.sent().len();
         for (id, blob_id) in (40..).zip(state.root_prompt_messages_json) {
