@@ -14,6 +14,7 @@ use ibeam_proto::agent::{
 use sha2::{Digest as _, Sha256};
 
 use super::{
+    allowed::UnprovenFields,
     blobs::{BlobLimits, Blobs, assistant_text},
     exec::Equipment,
     forms::{FormChoice, HistorySetting, ModelMemory},
@@ -150,6 +151,7 @@ pub(super) struct RunSpec {
     pub(super) more_tools: Vec<String>,
     /// The model is named in the newer of the two fields alone.
     pub(super) one_model_field: bool,
+    pub(super) unproven: UnprovenFields,
     mode: AgentMode,
     /// The same for all runs of the conversation, also when they continue under another id.
     group_id: String,
@@ -190,6 +192,7 @@ impl RunSpec {
             earlier_runs: 0,
             mode,
             one_model_field: facts.one_model_field,
+            unproven: UnprovenFields::default(),
             signatures: TurnSignatures::new(
                 request,
                 plan.signed,

@@ -109,7 +109,7 @@ impl AgentPeer {
             Update::TextDelta(delta) => {
                 stream.stored = Stored::Nothing;
                 stream.generation.next();
-                self.spec.learn_form();
+                self.spec.learn();
                 self.event(PeerEvent::Text(delta.text));
             }
             Update::ThinkingDelta(delta) => {
@@ -256,7 +256,7 @@ impl AgentPeer {
 
     /// The order to call a tool of the client.
     fn ask_client(&mut self, exec: &ExecServerMessage, call: ClientCall) {
-        self.spec.learn_form();
+        self.spec.learn();
         let wire_id = exec.message.as_ref().and_then(exec::call_id).unwrap_or_default();
         let ClientCall { name, arguments, back } = call;
         self.event(PeerEvent::Call(Box::new(PeerCall {
