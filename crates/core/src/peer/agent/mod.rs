@@ -15,6 +15,7 @@ mod rebuild;
 mod recorded;
 mod refusals;
 mod request;
+mod room;
 mod roots;
 mod service_facts;
 mod state;

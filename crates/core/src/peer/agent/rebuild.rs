@@ -57,12 +57,6 @@ impl RunSpec {
         self.continue_with(state, &[], RunAction::Continue, None);
     }
 
-    /// This state, and these items behind it.
-    pub(super) fn append(&mut self, state: &Bytes, items: &[Item]) -> Bytes {
-        let (style, most) = (self.style(self.prompt_of(state)), self.around.facts.max_roots);
-        state::append(state, items, style, most, &self.signatures, &mut self.blobs)
-    }
-
     /// All that the first message contains, as a state to continue from. What the request context
     /// said of the system prompt is not repeated behind a history, so it is an entry there.
     pub(super) fn first_state(&mut self) -> Bytes {
@@ -88,20 +82,17 @@ impl RunSpec {
         for (id, data) in kept.blobs {
             self.blobs.restore(id, data);
         }
-        let is_ours = self.prompt_of(&kept.checkpoint) != PromptOwner::Service;
-        if is_ours
-            && !is_bare
-            && state::root_ids(&kept.checkpoint).count() >= self.around.facts.max_roots
-        {
-            // It has grown beyond what the service takes, which a rebuilt history never does.
-            self.rebuild(request);
-            return;
-        }
         let (history, action) = split(&request.items);
         let history = history.get(kept.covers..).unwrap_or_default();
         // A result means nothing to a model that does not see its call.
         let calls = kept.calls.into_iter().map(Item::ToolCall);
         let items: Vec<Item> = calls.chain(history.iter().cloned()).collect();
+        let asked = usize::from(action.asked().is_some());
+        if !is_bare && !self.has_room(&kept.checkpoint, &items, asked) {
+            // It would grow beyond what the service takes, which a rebuilt history never does.
+            self.rebuild(request);
+            return;
+        }
         let system = kept.new_setup.then(|| self.system_text());
         self.continue_with(kept.checkpoint, &items, action, system);
     }
@@ -158,17 +149,22 @@ impl RunSpec {
         matches!(self.state, RunState::Kept(_))
     }
 
-    /// The form of this run works.
-    pub(super) fn learn_form(&mut self) {
+    /// The run answers: what was changed to get here works.
+    pub(super) fn learn(&mut self) {
+        self.learn_fields();
+        self.learn_form();
+    }
+
+    fn learn_form(&mut self) {
         if !self.sends_history {
             return;
         }
         if self.signatures.is_blamed() {
-            self.memory.note_refused_reasoning(&self.model.id);
+            self.memory.update(&self.model.id, |facts| facts.refuses_reasoning = true);
             self.signatures.acquit();
         }
         if let Some(form) = self.form.learned() {
-            self.memory.note_history(&self.model.id, form);
+            self.memory.update(&self.model.id, |facts| facts.history = Some(form));
             self.sends_history = false;
         }
     }
@@ -217,7 +213,7 @@ impl RunSpec {
     }
 
     /// How entries are written behind a prompt of this kind.
-    fn style(&self, owner: PromptOwner) -> EntryStyle {
+    pub(super) fn style(&self, owner: PromptOwner) -> EntryStyle {
         let (form, facts) = (self.form(), &self.around.facts);
         EntryStyle {
             tagged: owner != PromptOwner::Client
@@ -243,7 +239,7 @@ impl RunSpec {
     }
 
     /// Who wrote the beginning of the prompt in this state.
-    fn prompt_of(&self, state: &[u8]) -> PromptOwner {
+    pub(super) fn prompt_of(&self, state: &[u8]) -> PromptOwner {
         let mut ids = state::root_ids(state);
         let (first, second) = (ids.next(), ids.next());
         let is = |id: Option<&[u8]>, ours: fn(&[u8]) -> bool| {
@@ -371,7 +367,7 @@ impl RunSpec {
 
 /// Who wrote the beginning of a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PromptOwner {
+pub(super) enum PromptOwner {
     /// All of it is the client's.
     Client,
     /// The service's system prompt, or a place for it, and the client's behind it.
@@ -437,4 +433,4 @@ fn split(items: &[Item]) -> (&[Item], RunAction) {
 
 #[cfg(test)]
 #[path = "rebuild_tests.rs"]
-mod tests;
+pub(super) mod tests;
