@@ -177,7 +177,6 @@ impl RunSpec {
     fn build(&mut self, history: &[Item], action: RunAction) {
         let rules_lost = self.around.facts.rules_lost;
         (self.sends_history, self.has_own_system) = (!history.is_empty() || rules_lost, false);
-        self.has_images = history.iter().any(has_image);
         if history.is_empty() && !rules_lost {
             self.state = RunState::Built(Box::new(state::empty()));
             self.action = action;
@@ -258,7 +257,6 @@ impl RunSpec {
     fn build_resume_roots(&mut self, history: &[Item], action: &RunAction) {
         let mut items = history.to_vec();
         items.extend(action.asked());
-        self.has_images = items.iter().any(has_image);
         let mut entries = self.system_entries();
         let style = self.style(PromptOwner::Client);
         let room = self.around.facts.max_roots.saturating_sub(entries.len());
@@ -310,7 +308,6 @@ impl RunSpec {
         let owner = self.prompt_of(&state);
         self.sends_history = false;
         self.has_own_system = owner != PromptOwner::Service;
-        self.has_images = items.iter().any(has_image);
         let state = match system {
             Some(system) => self.replace_system(&state, owner, &system),
             None => state,
@@ -334,7 +331,6 @@ impl RunSpec {
         let asked = action.asked();
         let is_question = asked.is_some();
         let items: Vec<Item> = items.iter().cloned().chain(asked).collect();
-        self.has_images = items.iter().any(has_image);
         let mut state = self.append(state, &items);
         if is_question {
             state = state::with_turn_of(&state, &items, &mut self.blobs);
@@ -389,16 +385,6 @@ impl RunAction {
             Self::User(_) => self,
             Self::Continue => ask(text, at),
         }
-    }
-}
-
-fn has_image(item: &Item) -> bool {
-    match item {
-        Item::Message(message) => message.parts.iter().any(|part| matches!(part, Part::Image(_))),
-        Item::ToolResult(result) => {
-            result.content.iter().any(|content| matches!(content, Part::Image(_)))
-        }
-        Item::ToolCall(_) | Item::Reasoning(_) => false,
     }
 }
 

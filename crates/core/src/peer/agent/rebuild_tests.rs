@@ -154,6 +154,7 @@ fn section_1_2_a_state_with_our_prompt_is_resumed_and_gets_no_user_message() {
         next.continue_kept(&request, kept);
         let frame = next.first_frame(false, None);
         let run = decode(&frame);
+        assert_eq!(run.client_supports_inline_images, Some(true), "the kept part may have some");
         assert!(matches!(run.action.unwrap().action, Some(Action::ResumeAction(_))));
         let state = run.conversation_state.unwrap();
         let entries: Vec<Value> = state

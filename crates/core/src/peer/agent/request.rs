@@ -145,8 +145,6 @@ pub(super) struct RunSpec {
     pub(super) sends_history: bool,
     /// The prompt has the client's system prompt, so that the request context does not repeat it.
     pub(super) has_own_system: bool,
-    /// There are images in the history that was sent.
-    pub(super) has_images: bool,
     /// Tools that the service wants to be allowed besides the usual ones.
     pub(super) more_tools: Vec<String>,
     /// The model is named in the newer of the two fields alone.
@@ -203,7 +201,6 @@ impl RunSpec {
             memory,
             sends_history: false,
             has_own_system: false,
-            has_images: false,
             more_tools: facts.allowed_tools,
             model,
             around: surroundings,
@@ -257,8 +254,6 @@ impl RunSpec {
                 conversation_action::Action::ResumeAction(ResumeAction { request_context })
             }
         };
-        let has_images = matches!(&self.action, RunAction::User(m) if m.selected_context.is_some())
-            || self.has_images;
         let run = AgentRunRequest {
             conversation_state: match &self.state {
                 RunState::Built(state) if raw.is_none() => {
@@ -296,7 +291,7 @@ impl RunSpec {
                     .collect(),
                 ..RequestedModel::default()
             }),
-            client_supports_inline_images: has_images.then_some(true),
+            client_supports_inline_images: Some(true),
             conversation_group_id: Some(self.group_id.clone()),
             run_id: Some(self.run_id()),
             ..AgentRunRequest::default()

@@ -17,6 +17,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     AgentCall, AgentPeer, Checkpoint,
+    kept_id::kept_id,
     stream::{BEGUN_CAP, Stored},
 };
 use crate::{
@@ -125,7 +126,7 @@ impl AgentPeer {
             }
             Update::ToolCallStarted(call) => {
                 if stream.begun.len() < BEGUN_CAP {
-                    stream.begun.insert(call.call_id.clone());
+                    stream.begun.insert(kept_id(&call.call_id).into_owned());
                 }
                 self.on_named(&call.call_id, call.tool_call.as_ref());
             }
@@ -133,7 +134,7 @@ impl AgentPeer {
                 self.on_named(&call.call_id, call.tool_call.as_ref());
             }
             Update::ToolCallCompleted(call) => {
-                stream.begun.remove(&call.call_id);
+                stream.begun.remove(&*kept_id(&call.call_id));
                 self.on_call_over(&call.call_id, call.tool_call.as_ref());
             }
             Update::ToolRequestsListed(listed) => {
@@ -174,7 +175,7 @@ impl AgentPeer {
     /// it; but calls that came are kept back until this one is decided, too.
     fn on_named(&mut self, id: &str, call: Option<&WireCall>) {
         if is_lookup(call) {
-            self.stream.spilled.look_up(id);
+            self.spilled.look_up(id);
         }
         if is_mcp(call) {
             self.stream.generation.name(id);
@@ -221,7 +222,7 @@ impl AgentPeer {
         if matches!(exec.message, Some(Ask::RequestContextArgs(_))) {
             self.end_batch();
         }
-        let answer = self.stream.spilled.answer(exec);
+        let answer = self.spilled.answer(exec);
         if let Some(reply) = answer.or_else(|| self.half_read.refusal(exec)) {
             self.reply(exec, reply);
         } else {
@@ -267,7 +268,7 @@ impl AgentPeer {
             call: AgentCall {
                 exec: exec.id,
                 exec_id: exec.exec_id.clone(),
-                wire_id: wire_id.to_owned(),
+                wire_id: kept_id(wire_id).into_owned(),
                 back,
             },
         })));

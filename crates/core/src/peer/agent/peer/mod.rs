@@ -5,6 +5,7 @@ mod changes;
 mod generation;
 mod half_read;
 mod inbound;
+mod kept_id;
 mod outbound;
 mod since;
 mod spilled;
@@ -21,6 +22,7 @@ use self::{
     changes::HostChoice,
     half_read::HalfRead,
     since::{Anchor, Since},
+    spilled::SpilledFiles,
     stream::{Purpose, Stored, Stream, upload_time},
 };
 use super::{
@@ -93,6 +95,7 @@ pub struct AgentPeer {
     anchor: Option<Box<Anchor>>,
     shown: Shown,
     half_read: HalfRead,
+    spilled: SpilledFiles,
 }
 
 impl Peer for AgentPeer {
@@ -128,6 +131,7 @@ impl Peer for AgentPeer {
             anchor: None,
             shown: Shown::All,
             half_read: HalfRead::default(),
+            spilled: SpilledFiles::default(),
         }
     }
 
@@ -443,7 +447,8 @@ impl Peer for AgentPeer {
 
     fn memory(&self) -> usize {
         let checkpoint = self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.bytes.len());
-        self.spec.memory() + self.since.memory() + checkpoint + self.stream.spilled.memory()
+        let ids = self.stream.ids_memory() + self.half_read.memory();
+        self.spec.memory() + self.since.memory() + checkpoint + ids + self.spilled.memory()
     }
 
     fn drift(&self) -> DriftReport {
