@@ -6,7 +6,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use super::reasoning::{SignatureMemory, SignedItem};
+use super::reasoning::{ReasoningScope, SignatureMemory, SignedItem};
 use crate::model::TurnRequest;
 
 /// How a history reaches the model.
@@ -137,8 +137,13 @@ impl ModelMemory {
 
     /// The reasoning in a request that this model may get again.
     #[must_use]
-    pub fn signed_items(&self, model: &str, request: &TurnRequest) -> Vec<SignedItem> {
-        self.signatures.of(model, request)
+    pub fn signed_items(
+        &self,
+        scope: &ReasoningScope,
+        model: &str,
+        request: &TurnRequest,
+    ) -> Vec<SignedItem> {
+        self.signatures.of(scope, model, request)
     }
 
     fn facts(&self) -> MutexGuard<'_, BTreeMap<String, ModelFacts>> {

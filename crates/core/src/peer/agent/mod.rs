@@ -25,7 +25,7 @@ pub(crate) mod vocabulary;
 pub use blobs::BlobLimits;
 pub use forms::{HistoryForm, HistorySetting, ModelFacts, ModelMemory};
 pub use peer::{AgentCall, AgentOpen, AgentPeer};
-pub use reasoning::{SignedItem, SignedReasoning};
+pub use reasoning::{ReasoningScope, SignedItem, SignedReasoning};
 pub use request::{Environment, Permissions, Plan, Surroundings};
 pub use service_facts::{
     AgentHostChoice, ImageShape, McpStatus, ServiceFacts, ToolDeclaration, USUAL_MAX_ROOTS,

@@ -8,9 +8,8 @@ use ibeam_proto::Wire as _;
 use ibeam_proto::agent::{ConversationStateStructure, RequestContext, UserMessage};
 
 use super::{
-    blobs::{self, StoredReasoning},
+    blobs,
     forms::HistoryForm,
-    reasoning::{self, SignedReasoning},
     request::{RunAction, RunSpec, RunState},
     roots::{self, EntryStyle},
     state,
@@ -129,19 +128,6 @@ impl RunSpec {
             self.signatures.leave_out(blamed);
         }
         is_sent
-    }
-
-    /// Remembers reasoning that the service has stored with its signature.
-    pub(super) fn note_reasoning(&mut self, stored: &[StoredReasoning<'_>]) {
-        if !reasoning::is_one_model(&self.model.id) {
-            return;
-        }
-        for stored in stored {
-            if let Some(signed) = SignedReasoning::of(stored) {
-                self.memory.signatures.note(&self.model.id, &stored.text, signed.clone());
-                self.signatures.note(&stored.text, signed);
-            }
-        }
     }
 
     /// Whether the run continues a kept state, so that the whole history is another way.

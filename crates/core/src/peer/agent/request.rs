@@ -18,7 +18,7 @@ use super::{
     blobs::{BlobLimits, Blobs, assistant_text},
     exec::Equipment,
     forms::{FormChoice, HistorySetting, ModelMemory},
-    reasoning::{SignedItem, TurnSignatures},
+    reasoning::{ReasoningScope, SignedItem, TurnSignatures},
     roots,
     service_facts::ServiceFacts,
     state,
@@ -69,6 +69,8 @@ pub struct Plan {
     pub memory: Arc<ModelMemory>,
     /// What `memory` knows of the reasoning in the request.
     pub signed: Vec<SignedItem>,
+    /// Whose turn it is. It is not recorded: what a replay learns is not kept.
+    pub scope: ReasoningScope,
     /// A random text that only this turn has: the ids of its runs are made from it.
     pub run_seed: String,
     /// How often the host for runs was changed so far; `None` if the user named the host.
@@ -140,6 +142,7 @@ pub(super) struct RunSpec {
     pub(super) action: RunAction,
     pub(super) form: FormChoice,
     pub(super) memory: Arc<ModelMemory>,
+    pub(super) scope: ReasoningScope,
     pub(super) signatures: TurnSignatures,
     /// The client's history was sent, in the form of `form`.
     pub(super) sends_history: bool,
@@ -199,6 +202,7 @@ impl RunSpec {
             conversation_id,
             form: FormChoice::new(history, &model.id, &memory),
             memory,
+            scope: plan.scope,
             sends_history: false,
             has_own_system: false,
             more_tools: facts.allowed_tools,

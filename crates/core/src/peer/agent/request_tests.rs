@@ -49,6 +49,7 @@ pub(in crate::peer::agent) fn spec_in(request: &TurnRequest, history: HistorySet
         history,
         memory: Arc::default(),
         signed: Vec::new(),
+        scope: [0; 32],
         run_seed: "turn".into(),
         host_changes: Some(0),
     };
@@ -221,6 +222,7 @@ fn continued(request: &TurnRequest, kept: StoredState) -> (RunSpec, AgentRunRequ
         history: HistorySetting::Only(HistoryForm::RulesRoots),
         memory: Arc::default(),
         signed: Vec::new(),
+        scope: [0; 32],
         run_seed: "turn".into(),
         host_changes: Some(0),
     };

@@ -312,7 +312,10 @@ impl AgentPeer {
                 let takes = self.spec.blobs.takes(&set.blob_data);
                 let answer = takes.then(|| blobs::assistant_message(&set.blob_data)).flatten();
                 let answer = answer.unwrap_or_default();
-                self.spec.note_reasoning(&answer.signed);
+                let kept = self.spec.blobs.get(&set.blob_id);
+                if kept.is_none_or(|kept| kept != set.blob_data) {
+                    self.spec.note_reasoning(&answer.signed);
+                }
                 // An answer of our own history that is stored again is not new.
                 let is_new = !answer.text.is_empty() && !self.has_answer(&answer.text);
                 let text = is_new.then_some(answer.text);

@@ -89,6 +89,7 @@ fn plan_for(request: &TurnRequest) -> Plan {
         history: HistorySetting::Only(HistoryForm::RulesRoots),
         memory: Arc::default(),
         signed: Vec::new(),
+        scope: [1; 32],
         run_seed: "turn".into(),
         host_changes: Some(0),
     }
