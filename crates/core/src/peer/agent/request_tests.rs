@@ -175,6 +175,8 @@ fn the_documented_minimal_request_has_the_same_meaning() {
     // Ours names the mode in the state and the model in the modern place as well,
     // and has a message id of its own.
     ours.requested_model = None;
+    // Said always, because images may be in what is kept.
+    assert_eq!(ours.client_supports_inline_images.take(), Some(true));
     // Ids that came later.
     assert!(ours.conversation_group_id.take().is_some() && ours.run_id.take().is_some());
     let details = ours.model_details.as_mut().unwrap();
