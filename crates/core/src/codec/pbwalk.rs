@@ -91,24 +91,42 @@ pub struct Field<'a> {
 
 /// The top-level fields of a message, until its end or the first malformed byte.
 pub fn fields(mut bytes: &[u8]) -> impl Iterator<Item = Field<'_>> {
-    std::iter::from_fn(move || {
-        let tag = prost::encoding::decode_varint(&mut bytes).ok()?;
-        let (number, wire) = (u32::try_from(tag >> 3).ok()?, (tag & 7) as u8);
-        let mut field = Field { number, wire, payload: None, varint: None };
-        match wire {
-            0 => field.varint = Some(prost::encoding::decode_varint(&mut bytes).ok()?),
-            1 => _ = take(&mut bytes, 8)?,
-            2 => {
-                let len = prost::encoding::decode_varint(&mut bytes).ok()?;
-                field.payload = Some(take(&mut bytes, usize::try_from(len).ok()?)?);
-            }
-            // A group: what is inside it is read as if it stood outside.
-            3 | 4 => {}
-            5 => _ = take(&mut bytes, 4)?,
-            _ => return None,
+    std::iter::from_fn(move || next_field(&mut bytes))
+}
+
+/// The message without all fields of this number. Malformed bytes stay as they are.
+#[must_use]
+pub fn without(mut bytes: &[u8], number: u32) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len());
+    loop {
+        let from = bytes;
+        let Some(field) = next_field(&mut bytes) else {
+            out.extend_from_slice(from);
+            return out;
+        };
+        if field.number != number {
+            out.extend_from_slice(from.get(..from.len() - bytes.len()).unwrap_or_default());
         }
-        Some(field)
-    })
+    }
+}
+
+fn next_field<'a>(bytes: &mut &'a [u8]) -> Option<Field<'a>> {
+    let tag = prost::encoding::decode_varint(bytes).ok()?;
+    let (number, wire) = (u32::try_from(tag >> 3).ok()?, (tag & 7) as u8);
+    let mut field = Field { number, wire, payload: None, varint: None };
+    match wire {
+        0 => field.varint = Some(prost::encoding::decode_varint(bytes).ok()?),
+        1 => _ = take(bytes, 8)?,
+        2 => {
+            let len = prost::encoding::decode_varint(bytes).ok()?;
+            field.payload = Some(take(bytes, usize::try_from(len).ok()?)?);
+        }
+        // A group: what is inside it is read as if it stood outside.
+        3 | 4 => {}
+        5 => _ = take(bytes, 4)?,
+        _ => return None,
+    }
+    Some(field)
 }
 
 fn take<'a>(bytes: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
@@ -131,6 +149,15 @@ mod tests {
         ] {
             assert_eq!(unknown_fields(SERVER_MESSAGE, bytes), []);
         }
+    }
+
+    #[test]
+    fn only_the_fields_of_one_number_are_left_out() {
+        // 1: "a", 2: varint 5, 1: "b", and a field that is cut off.
+        let bytes = [0x0a, 0x01, b'a', 0x10, 0x05, 0x0a, 0x01, b'b', 0x1a, 0x09];
+        assert_eq!(without(&bytes, 1), [0x10, 0x05, 0x1a, 0x09]);
+        assert_eq!(without(&bytes, 2), [0x0a, 0x01, b'a', 0x0a, 0x01, b'b', 0x1a, 0x09]);
+        assert_eq!(without(&bytes, 7), bytes);
     }
 
     #[test]

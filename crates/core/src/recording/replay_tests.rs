@@ -112,6 +112,7 @@ fn agent(request: TurnRequest, settings: Settings) -> (Turn<AgentPeer>, TapedTur
                 .unwrap(),
             },
         }],
+        scope: [0; 32],
         run_seed: "turn".into(),
         host_changes: Some(0),
     };

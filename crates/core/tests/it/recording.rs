@@ -124,6 +124,7 @@ impl Recording {
             history: HistorySetting::default(),
             memory: Arc::default(),
             signed: Vec::new(),
+            scope: [0; 32],
             run_seed: String::new(),
             host_changes: None,
         };

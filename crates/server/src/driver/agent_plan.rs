@@ -56,10 +56,11 @@ impl AgentPlans {
         turn: TurnSetup,
         host_changes: Option<u64>,
     ) -> Plan {
-        let TurnSetup { model, models: _, conversation_id, kept, setup, owner: _ } = turn;
+        let TurnSetup { model, models: _, conversation_id, kept, setup, owner } = turn;
         let memory = self.surroundings.models();
         Plan {
-            signed: memory.signed_items(&model.id, request),
+            signed: memory.signed_items(&owner.scope, &model.id, request),
+            scope: owner.scope,
             model,
             conversation_id,
             surroundings: self.surroundings.of(request, &setup),

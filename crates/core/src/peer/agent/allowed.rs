@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use super::request::RunSpec;
+use ibeam_proto::fields::MESSAGES;
+
+use super::{forms::ModelFacts, request::RunSpec};
 
 /// Without the second one a run in which tools are offered by a meta tool is refused.
 pub(super) const CLIENT_TOOLS: [&str; 2] = ["mcp_tool_call", "get_mcp_tools_tool_call"];
@@ -22,6 +24,29 @@ const NATIVE_TOOLS: [&str; 8] = [
 
 /// A name of a tool is not longer.
 const LONGEST: usize = 64;
+
+/// How the fields of this run were changed after failures. It is remembered for the model once a
+/// changed run has answered: a failure alone proves nothing.
+#[derive(Clone, Debug, Default)]
+pub(super) struct UnprovenFields {
+    max_mode: bool,
+    one_model_field: bool,
+    tools: Vec<String>,
+}
+
+impl UnprovenFields {
+    fn is_empty(&self) -> bool {
+        !self.max_mode && !self.one_model_field && self.tools.is_empty()
+    }
+
+    fn add_to(self, facts: &mut ModelFacts) {
+        facts.max_mode |= self.max_mode;
+        facts.one_model_field |= self.one_model_field;
+        for tool in self.tools.into_iter().filter(|tool| is_known(tool)) {
+            facts.allow_tool(tool);
+        }
+    }
+}
 
 impl RunSpec {
     /// The header's value: a list, empty if the client offers no tools.
@@ -55,15 +80,29 @@ impl RunSpec {
         if self.more_tools.contains(&tool) {
             return false;
         }
-        self.memory.allow_tool(&self.model.id, &tool);
+        self.unproven.tools.push(tool.clone());
         self.more_tools.push(tool);
         true
     }
 
+    /// The run answers, so the changes of its fields were right.
+    pub(super) fn learn_fields(&mut self) {
+        if !self.unproven.is_empty() {
+            let proven = std::mem::take(&mut self.unproven);
+            self.memory.update(&self.model.id, |facts| proven.add_to(facts));
+        }
+    }
+
+    /// It was the history that failed, so nothing is learned about how the model is named.
+    pub(super) fn acquit_fields(&mut self) {
+        self.unproven.one_model_field = false;
+    }
+
     /// Returns whether the model was not in its maximum mode yet.
     pub(super) fn use_max_mode(&mut self) -> bool {
-        self.memory.note_max_mode(&self.model.id);
-        !std::mem::replace(&mut self.model.max_mode, true)
+        let is_new = !std::mem::replace(&mut self.model.max_mode, true);
+        self.unproven.max_mode |= is_new;
+        is_new
     }
 
     /// Names the model in the newer field alone. Only its parameters can be at odds with the
@@ -72,8 +111,7 @@ impl RunSpec {
         if self.model.parameters.is_empty() || self.one_model_field {
             return false;
         }
-        self.memory.note_one_model_field(&self.model.id);
-        self.one_model_field = true;
+        (self.one_model_field, self.unproven.one_model_field) = (true, true);
         true
     }
 
@@ -83,6 +121,13 @@ impl RunSpec {
         self.around = Arc::new(around);
         true
     }
+}
+
+/// Whether this is a tool of the schema. Another one may help this run, but is not remembered.
+fn is_known(tool: &str) -> bool {
+    let calls = MESSAGES.iter().find(|message| message.name == "agent.v1.ToolCall");
+    tool.ends_with("_tool_call")
+        && calls.is_some_and(|calls| calls.fields.iter().any(|field| field.name == tool))
 }
 
 /// The header's name for the tool in "Required tool X not found in allTools".

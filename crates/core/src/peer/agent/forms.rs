@@ -6,7 +6,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use super::reasoning::{SignatureMemory, SignedItem};
+use super::reasoning::{ReasoningScope, SignatureMemory, SignedItem};
 use crate::model::TurnRequest;
 
 /// How a history reaches the model.
@@ -90,6 +90,14 @@ pub struct ModelFacts {
     pub refuses_reasoning: bool,
 }
 
+impl ModelFacts {
+    pub(super) fn allow_tool(&mut self, tool: String) {
+        if self.allowed_tools.len() < TOOLS && !self.allowed_tools.contains(&tool) {
+            self.allowed_tools.push(tool);
+        }
+    }
+}
+
 /// What was learned about models, shared by all turns. A file of findings can fill it at the
 /// start.
 #[derive(Debug, Default)]
@@ -116,40 +124,26 @@ impl ModelMemory {
     }
 
     pub fn set(&self, model: &str, facts: ModelFacts) {
+        self.update(model, |known| *known = facts);
+    }
+
+    /// Changes what is known of a model, under one lock.
+    pub(super) fn update(&self, model: &str, change: impl FnOnce(&mut ModelFacts)) {
         let mut all = self.facts();
         if all.len() < MODELS || all.contains_key(model) {
-            all.insert(model.to_owned(), facts);
+            change(all.entry(model.to_owned()).or_default());
         }
-    }
-
-    pub(super) fn note_history(&self, model: &str, form: HistoryForm) {
-        self.set(model, ModelFacts { history: Some(form), ..self.of(model) });
-    }
-
-    pub(super) fn note_max_mode(&self, model: &str) {
-        self.set(model, ModelFacts { max_mode: true, ..self.of(model) });
-    }
-
-    pub(super) fn note_one_model_field(&self, model: &str) {
-        self.set(model, ModelFacts { one_model_field: true, ..self.of(model) });
-    }
-
-    pub(super) fn note_refused_reasoning(&self, model: &str) {
-        self.set(model, ModelFacts { refuses_reasoning: true, ..self.of(model) });
     }
 
     /// The reasoning in a request that this model may get again.
     #[must_use]
-    pub fn signed_items(&self, model: &str, request: &TurnRequest) -> Vec<SignedItem> {
-        self.signatures.of(model, request)
-    }
-
-    pub(super) fn allow_tool(&self, model: &str, tool: &str) {
-        let mut facts = self.of(model);
-        if facts.allowed_tools.len() < TOOLS && !facts.allowed_tools.iter().any(|t| t == tool) {
-            facts.allowed_tools.push(tool.to_owned());
-            self.set(model, facts);
-        }
+    pub fn signed_items(
+        &self,
+        scope: &ReasoningScope,
+        model: &str,
+        request: &TurnRequest,
+    ) -> Vec<SignedItem> {
+        self.signatures.of(scope, model, request)
     }
 
     fn facts(&self) -> MutexGuard<'_, BTreeMap<String, ModelFacts>> {

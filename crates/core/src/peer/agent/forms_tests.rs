@@ -21,7 +21,7 @@ fn section_1_6_the_first_form_depends_on_the_model() {
 #[test]
 fn section_1_6_a_form_that_worked_is_remembered_for_its_model() {
     let memory = ModelMemory::default();
-    memory.note_history("gpt-5.5", HistoryForm::Transcript);
+    memory.update("gpt-5.5", |facts| facts.history = Some(HistoryForm::Transcript));
     let choice = |model: &str| FormChoice::new(HistorySetting::Auto, model, &memory);
     assert_eq!(choice("gpt-5.5").form(), HistoryForm::Transcript);
     assert!(!choice("gpt-5.5").step(), "nothing is left");
@@ -31,7 +31,7 @@ fn section_1_6_a_form_that_worked_is_remembered_for_its_model() {
 #[test]
 fn configured_form_overrides_learned_ones_and_is_kept() {
     let memory = ModelMemory::default();
-    memory.note_history("gpt-5.5", HistoryForm::Transcript);
+    memory.update("gpt-5.5", |facts| facts.history = Some(HistoryForm::Transcript));
     let setting = HistorySetting::from_name("user-roots").unwrap();
     let mut choice = FormChoice::new(setting, "gpt-5.5", &memory);
     assert_eq!((choice.form(), choice.step()), (HistoryForm::UserRoots, false));
@@ -41,13 +41,25 @@ fn configured_form_overrides_learned_ones_and_is_kept() {
 
 #[test]
 fn section_2_4_a_tool_is_added_to_the_allowed_ones_only_once() {
-    let memory = ModelMemory::default();
+    let mut facts = ModelFacts::default();
     for _ in 0..2 {
-        memory.allow_tool("m", "x_tool_call");
+        facts.allow_tool("x_tool_call".to_owned());
     }
-    assert_eq!(memory.of("m").allowed_tools, ["x_tool_call"]);
+    assert_eq!(facts.allowed_tools, ["x_tool_call"]);
     for n in 0..100 {
-        memory.allow_tool("m", &n.to_string());
+        facts.allow_tool(n.to_string());
     }
+    assert_eq!(facts.allowed_tools.len(), TOOLS);
+}
+
+#[test]
+fn what_two_turns_learn_at_once_is_all_remembered() {
+    let memory = ModelMemory::default();
+    std::thread::scope(|scope| {
+        for n in 0..TOOLS {
+            let memory = &memory;
+            scope.spawn(move || memory.update("m", |facts| facts.allow_tool(n.to_string())));
+        }
+    });
     assert_eq!(memory.of("m").allowed_tools.len(), TOOLS);
 }

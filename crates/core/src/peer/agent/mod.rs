@@ -15,6 +15,7 @@ mod rebuild;
 mod recorded;
 mod refusals;
 mod request;
+mod room;
 mod roots;
 mod service_facts;
 mod state;
@@ -24,7 +25,7 @@ pub(crate) mod vocabulary;
 pub use blobs::BlobLimits;
 pub use forms::{HistoryForm, HistorySetting, ModelFacts, ModelMemory};
 pub use peer::{AgentCall, AgentOpen, AgentPeer};
-pub use reasoning::{SignedItem, SignedReasoning};
+pub use reasoning::{ReasoningScope, SignedItem, SignedReasoning};
 pub use request::{Environment, Permissions, Plan, Surroundings};
 pub use service_facts::{
     AgentHostChoice, ImageShape, McpStatus, ServiceFacts, ToolDeclaration, USUAL_MAX_ROOTS,

@@ -11,7 +11,7 @@ use std::{
 use serde_json::{Value, value::RawValue};
 use sha2::{Digest as _, Sha256};
 
-use super::blobs::StoredReasoning;
+use super::{blobs::StoredReasoning, request::RunSpec};
 use crate::{
     model::{Item, TurnRequest},
     models::AUTO_WIRE_ID,
@@ -41,7 +41,13 @@ pub struct SignedItem {
     pub signed: SignedReasoning,
 }
 
-/// Signatures by model and text, without the texts.
+/// So many parts of one stored answer are noted.
+const PARTS: usize = 64;
+
+/// Whose conversations they are: nothing of one account or API key reaches another.
+pub type ReasoningScope = [u8; 32];
+
+/// Signatures by scope, model and text, without the texts.
 #[derive(Clone, Debug, Default)]
 struct SignatureStore {
     entries: HashMap<[u8; 32], UsedSignature>,
@@ -129,14 +135,25 @@ impl SignatureStore {
 }
 
 impl SignatureMemory {
-    pub(super) fn note(&self, model: &str, text: &str, signed: SignedReasoning) {
-        self.store().insert(key(model, text), signed);
+    pub(super) fn note(
+        &self,
+        scope: &ReasoningScope,
+        model: &str,
+        text: &str,
+        signed: SignedReasoning,
+    ) {
+        self.store().insert(key(scope, model, text), signed);
     }
 
     /// The reasoning in a request of which this model's signature is known.
-    pub(super) fn of(&self, model: &str, request: &TurnRequest) -> Vec<SignedItem> {
+    pub(super) fn of(
+        &self,
+        scope: &ReasoningScope,
+        model: &str,
+        request: &TurnRequest,
+    ) -> Vec<SignedItem> {
         let thoughts = request.items.iter().enumerate().filter_map(|(at, item)| match item {
-            Item::Reasoning(reasoning) => Some((at, key(model, &reasoning.text))),
+            Item::Reasoning(reasoning) => Some((at, key(scope, model, &reasoning.text))),
             Item::Message(_) | Item::ToolCall(_) | Item::ToolResult(_) => None,
         });
         let thoughts: Vec<_> = thoughts.collect();
@@ -169,7 +186,7 @@ impl TurnSignatures {
     }
 
     pub(super) fn note(&mut self, text: &str, signed: SignedReasoning) {
-        self.store.insert(key("", text), signed);
+        self.store.insert(key(&TURN, "", text), signed);
     }
 
     /// What makes this text one that can be sent.
@@ -177,7 +194,7 @@ impl TurnSignatures {
         if self.use_of_them != ReplayUse::Sent || self.store.entries.is_empty() {
             return None;
         }
-        self.store.entries.get(&key("", text)).map(|entry| &entry.signed)
+        self.store.entries.get(&key(&TURN, "", text)).map(|entry| &entry.signed)
     }
 
     /// From here on reasoning is left out. `blamed`: it probably made the run fail.
@@ -202,14 +219,34 @@ impl TurnSignatures {
     }
 }
 
+impl RunSpec {
+    /// Remembers reasoning that the service has stored with its signature, in a blob that this run did
+    /// not have: what came with a kept state may be another model's.
+    pub(super) fn note_reasoning(&mut self, stored: &[StoredReasoning<'_>]) {
+        if !is_one_model(&self.model.id) {
+            return;
+        }
+        for stored in stored.iter().take(PARTS) {
+            if let Some(signed) = SignedReasoning::of(stored) {
+                let (memory, model) = (&self.memory.signatures, &self.model.id);
+                memory.note(&self.scope, model, &stored.text, signed.clone());
+                self.signatures.note(&stored.text, signed);
+            }
+        }
+    }
+}
+
 /// Whether reasoning of one run can be sent to another one of this name: behind the name of the
 /// router there may be another model each time.
-pub(super) fn is_one_model(model: &str) -> bool {
+fn is_one_model(model: &str) -> bool {
     model != AUTO_WIRE_ID
 }
 
-fn key(model: &str, text: &str) -> [u8; 32] {
-    let mut hash = Sha256::new();
+/// The scope of what belongs to one turn.
+const TURN: ReasoningScope = [0; 32];
+
+fn key(scope: &ReasoningScope, model: &str, text: &str) -> [u8; 32] {
+    let mut hash = Sha256::new_with_prefix(scope);
     hash.update((model.len() as u64).to_be_bytes());
     hash.update(model);
     hash.update(text);

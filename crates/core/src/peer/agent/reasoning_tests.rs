@@ -7,6 +7,7 @@ use crate::{
 };
 
 const MODEL: &str = "claude-opus-4-6";
+const OURS: ReasoningScope = [1; 32];
 
 fn blob(text: &str, signature: &str, options: &Value) -> String {
     let part = json!({
@@ -35,7 +36,7 @@ fn asked(texts: &[&str]) -> TurnRequest {
 
 /// Which of these texts may be sent.
 fn known(memory: &SignatureMemory, model: &str, texts: &[&str]) -> Vec<usize> {
-    memory.of(model, &asked(texts)).iter().map(|item| item.at).collect()
+    memory.of(&OURS, model, &asked(texts)).iter().map(|item| item.at).collect()
 }
 
 #[test]
@@ -60,9 +61,11 @@ fn section_1_3_only_reasoning_in_the_known_form_is_remembered() {
 #[test]
 fn section_1_3_reasoning_belongs_to_one_model_and_one_text() {
     let memory = SignatureMemory::default();
-    memory.note(MODEL, "hm", signed("c2ln"));
+    memory.note(&OURS, MODEL, "hm", signed("c2ln"));
     assert_eq!(known(&memory, MODEL, &["other", "hm", "hm "]), [1]);
     assert!(known(&memory, "claude-sonnet-5", &["hm"]).is_empty());
+    let theirs: ReasoningScope = [2; 32];
+    assert!(memory.of(&theirs, MODEL, &asked(&["hm"])).is_empty(), "of another API key");
     assert!(!is_one_model("default") && is_one_model(MODEL));
 }
 
@@ -71,17 +74,17 @@ fn section_1_3_the_signatures_that_were_not_used_for_longest_are_forgotten_first
     let memory = SignatureMemory::default();
     let text = |n: usize| format!("thought {n}");
     for n in 0..TEXTS {
-        memory.note(MODEL, &text(n), signed("c2ln"));
+        memory.note(&OURS, MODEL, &text(n), signed("c2ln"));
     }
     assert_eq!(known(&memory, MODEL, &[&text(0)]), [0], "used");
-    memory.note(MODEL, "one more", signed("c2ln"));
+    memory.note(&OURS, MODEL, "one more", signed("c2ln"));
     assert_eq!(known(&memory, MODEL, &[&text(0), &text(1), &text(2)]), [0, 2]);
 
     let large = "x".repeat(SIGNATURE);
     for n in 0..2 * BYTES / SIGNATURE {
-        memory.note(MODEL, &text(n), signed(&large));
+        memory.note(&OURS, MODEL, &text(n), signed(&large));
         // The same text again takes no more room.
-        memory.note(MODEL, &text(n), signed(&large));
+        memory.note(&OURS, MODEL, &text(n), signed(&large));
         assert!(memory.store().bytes <= BYTES);
     }
     let left = memory.store().entries.len();

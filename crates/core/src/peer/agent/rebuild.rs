@@ -8,9 +8,8 @@ use ibeam_proto::Wire as _;
 use ibeam_proto::agent::{ConversationStateStructure, RequestContext, UserMessage};
 
 use super::{
-    blobs::{self, StoredReasoning},
+    blobs,
     forms::HistoryForm,
-    reasoning::{self, SignedReasoning},
     request::{RunAction, RunSpec, RunState},
     roots::{self, EntryStyle},
     state,
@@ -32,11 +31,14 @@ impl RunSpec {
     pub(super) fn rebuild(&mut self, request: &TurnRequest) {
         match instructions(request).1 {
             Some(question) => self.build(&[], ask(question, 0)),
-            None => {
-                let (history, action) = split(&request.items);
-                self.build(history, action);
-            }
+            None => self.rebuild_items(&request.items),
         }
+    }
+
+    /// The same with these items alone.
+    pub(super) fn rebuild_items(&mut self, items: &[Item]) {
+        let (history, action) = split(items);
+        self.build(history, action);
     }
 
     /// Asks for what an answer lacked: after the newest state, or after everything that
@@ -52,12 +54,6 @@ impl RunSpec {
     /// Continues from this state, which ends with results.
     pub(super) fn continue_from(&mut self, state: Bytes) {
         self.continue_with(state, &[], RunAction::Continue, None);
-    }
-
-    /// This state, and these items behind it.
-    pub(super) fn append(&mut self, state: &Bytes, items: &[Item]) -> Bytes {
-        let (style, most) = (self.style(self.prompt_of(state)), self.around.facts.max_roots);
-        state::append(state, items, style, most, &self.signatures, &mut self.blobs)
     }
 
     /// All that the first message contains, as a state to continue from. What the request context
@@ -85,20 +81,17 @@ impl RunSpec {
         for (id, data) in kept.blobs {
             self.blobs.restore(id, data);
         }
-        let is_ours = self.prompt_of(&kept.checkpoint) != PromptOwner::Service;
-        if is_ours
-            && !is_bare
-            && state::root_ids(&kept.checkpoint).count() >= self.around.facts.max_roots
-        {
-            // It has grown beyond what the service takes, which a rebuilt history never does.
-            self.rebuild(request);
-            return;
-        }
         let (history, action) = split(&request.items);
         let history = history.get(kept.covers..).unwrap_or_default();
         // A result means nothing to a model that does not see its call.
         let calls = kept.calls.into_iter().map(Item::ToolCall);
         let items: Vec<Item> = calls.chain(history.iter().cloned()).collect();
+        let asked = usize::from(action.asked().is_some());
+        if !is_bare && !self.has_room(&kept.checkpoint, &items, asked) {
+            // It would grow beyond what the service takes, which a rebuilt history never does.
+            self.rebuild(request);
+            return;
+        }
         let system = kept.new_setup.then(|| self.system_text());
         self.continue_with(kept.checkpoint, &items, action, system);
     }
@@ -137,35 +130,27 @@ impl RunSpec {
         is_sent
     }
 
-    /// Remembers reasoning that the service has stored with its signature.
-    pub(super) fn note_reasoning(&mut self, stored: &[StoredReasoning<'_>]) {
-        if !reasoning::is_one_model(&self.model.id) {
-            return;
-        }
-        for stored in stored {
-            if let Some(signed) = SignedReasoning::of(stored) {
-                self.memory.signatures.note(&self.model.id, &stored.text, signed.clone());
-                self.signatures.note(&stored.text, signed);
-            }
-        }
-    }
-
     /// Whether the run continues a kept state, so that the whole history is another way.
     pub(super) fn is_kept(&self) -> bool {
         matches!(self.state, RunState::Kept(_))
     }
 
-    /// The form of this run works.
-    pub(super) fn learn_form(&mut self) {
+    /// The run answers: what was changed to get here works.
+    pub(super) fn learn(&mut self) {
+        self.learn_fields();
+        self.learn_form();
+    }
+
+    fn learn_form(&mut self) {
         if !self.sends_history {
             return;
         }
         if self.signatures.is_blamed() {
-            self.memory.note_refused_reasoning(&self.model.id);
+            self.memory.update(&self.model.id, |facts| facts.refuses_reasoning = true);
             self.signatures.acquit();
         }
         if let Some(form) = self.form.learned() {
-            self.memory.note_history(&self.model.id, form);
+            self.memory.update(&self.model.id, |facts| facts.history = Some(form));
             self.sends_history = false;
         }
     }
@@ -178,7 +163,6 @@ impl RunSpec {
     fn build(&mut self, history: &[Item], action: RunAction) {
         let rules_lost = self.around.facts.rules_lost;
         (self.sends_history, self.has_own_system) = (!history.is_empty() || rules_lost, false);
-        self.has_images = history.iter().any(has_image);
         if history.is_empty() && !rules_lost {
             self.state = RunState::Built(Box::new(state::empty()));
             self.action = action;
@@ -214,7 +198,7 @@ impl RunSpec {
     }
 
     /// How entries are written behind a prompt of this kind.
-    fn style(&self, owner: PromptOwner) -> EntryStyle {
+    pub(super) fn style(&self, owner: PromptOwner) -> EntryStyle {
         let (form, facts) = (self.form(), &self.around.facts);
         EntryStyle {
             tagged: owner != PromptOwner::Client
@@ -240,7 +224,7 @@ impl RunSpec {
     }
 
     /// Who wrote the beginning of the prompt in this state.
-    fn prompt_of(&self, state: &[u8]) -> PromptOwner {
+    pub(super) fn prompt_of(&self, state: &[u8]) -> PromptOwner {
         let mut ids = state::root_ids(state);
         let (first, second) = (ids.next(), ids.next());
         let is = |id: Option<&[u8]>, ours: fn(&[u8]) -> bool| {
@@ -259,7 +243,6 @@ impl RunSpec {
     fn build_resume_roots(&mut self, history: &[Item], action: &RunAction) {
         let mut items = history.to_vec();
         items.extend(action.asked());
-        self.has_images = items.iter().any(has_image);
         let mut entries = self.system_entries();
         let style = self.style(PromptOwner::Client);
         let room = self.around.facts.max_roots.saturating_sub(entries.len());
@@ -311,7 +294,6 @@ impl RunSpec {
         let owner = self.prompt_of(&state);
         self.sends_history = false;
         self.has_own_system = owner != PromptOwner::Service;
-        self.has_images = items.iter().any(has_image);
         let state = match system {
             Some(system) => self.replace_system(&state, owner, &system),
             None => state,
@@ -335,7 +317,6 @@ impl RunSpec {
         let asked = action.asked();
         let is_question = asked.is_some();
         let items: Vec<Item> = items.iter().cloned().chain(asked).collect();
-        self.has_images = items.iter().any(has_image);
         let mut state = self.append(state, &items);
         if is_question {
             state = state::with_turn_of(&state, &items, &mut self.blobs);
@@ -368,7 +349,7 @@ impl RunSpec {
 
 /// Who wrote the beginning of a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PromptOwner {
+pub(super) enum PromptOwner {
     /// All of it is the client's.
     Client,
     /// The service's system prompt, or a place for it, and the client's behind it.
@@ -390,16 +371,6 @@ impl RunAction {
             Self::User(_) => self,
             Self::Continue => ask(text, at),
         }
-    }
-}
-
-fn has_image(item: &Item) -> bool {
-    match item {
-        Item::Message(message) => message.parts.iter().any(|part| matches!(part, Part::Image(_))),
-        Item::ToolResult(result) => {
-            result.content.iter().any(|content| matches!(content, Part::Image(_)))
-        }
-        Item::ToolCall(_) | Item::Reasoning(_) => false,
     }
 }
 
@@ -434,4 +405,4 @@ fn split(items: &[Item]) -> (&[Item], RunAction) {
 
 #[cfg(test)]
 #[path = "rebuild_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -6,7 +6,6 @@ use crate::{
     peer::agent::{
         forms::HistorySetting,
         request::tests::{asked, decode, item, request, spec_in},
-        service_facts::USUAL_MAX_ROOTS,
     },
 };
 use ibeam_proto::agent::{AgentRunRequest, conversation_action::Action};
@@ -29,7 +28,10 @@ fn with_tool() -> Vec<Item> {
     ]
 }
 
-fn built_in(form: HistoryForm, items: Vec<Item>) -> (RunSpec, AgentRunRequest, Vec<Value>) {
+pub(in crate::peer::agent) fn built_in(
+    form: HistoryForm,
+    items: Vec<Item>,
+) -> (RunSpec, AgentRunRequest, Vec<Value>) {
     let spec = spec_in(&request(items), HistorySetting::Only(form));
     let run = decode(&spec.first_frame(false, None));
     let roots = run.conversation_state.clone().unwrap().root_prompt_messages_json;
@@ -131,7 +133,7 @@ fn section_1_3_an_empty_system_prompt_is_never_sent() {
 }
 
 /// A state that the service kept after a run whose prompt was ours.
-fn kept_of(spec: &mut RunSpec, new_setup: bool) -> StoredState {
+pub(in crate::peer::agent) fn kept_of(spec: &mut RunSpec, new_setup: bool) -> StoredState {
     let checkpoint = spec.first_state();
     let blobs = spec.blobs.take_fresh();
     StoredState { checkpoint, blobs, covers: 3, calls: Vec::new(), new_setup }
@@ -152,6 +154,7 @@ fn section_1_2_a_state_with_our_prompt_is_resumed_and_gets_no_user_message() {
         next.continue_kept(&request, kept);
         let frame = next.first_frame(false, None);
         let run = decode(&frame);
+        assert_eq!(run.client_supports_inline_images, Some(true), "the kept part may have some");
         assert!(matches!(run.action.unwrap().action, Some(Action::ResumeAction(_))));
         let state = run.conversation_state.unwrap();
         let entries: Vec<Value> = state
@@ -184,12 +187,12 @@ fn section_1_6_a_failed_run_is_tried_once_in_another_form() {
     assert_eq!(roots(&spec), 5, "user-roots");
     assert!(!spec.use_other_form());
     assert_eq!(spec.memory.of("gpt-5.5").history, None, "not before it worked");
-    spec.learn_form();
+    spec.learn();
     assert_eq!(spec.memory.of("gpt-5.5").history, Some(HistoryForm::UserRoots));
 }
 
 /// The entries of a kept state.
-fn entries_of(spec: &RunSpec, state: &[u8]) -> Vec<Value> {
+pub(in crate::peer::agent) fn entries_of(spec: &RunSpec, state: &[u8]) -> Vec<Value> {
     let blob = |id: &[u8]| serde_json::from_slice(&spec.blobs.get(id).unwrap()).unwrap();
     state::root_ids(state).map(blob).collect()
 }
@@ -271,31 +274,4 @@ fn section_1_2_another_system_prompt_is_an_entry_where_the_service_reads_no_rule
         assert!(entries[1].to_string().contains("Be long."), "{all}");
         assert_eq!(all.matches("<rules>").count(), 1, "{all}");
     }
-}
-
-/// The service takes no more entries than a rebuilt history has.
-#[test]
-fn section_1_3_a_state_of_ours_that_has_grown_too_long_is_rebuilt() {
-    let many = (0..150).flat_map(|n| {
-        [item(Role::User, &format!("question {n}")), item(Role::Assistant, &format!("answer {n}"))]
-    });
-    let mut items: Vec<Item> = many.collect();
-    let (mut spec, ..) = built_in(HistoryForm::ResumeRoots, items[..4].to_vec());
-    let checkpoint = spec.first_state();
-    let checkpoint = spec.append(&checkpoint, &items[4..]);
-    assert!(state::root_ids(&checkpoint).count() > USUAL_MAX_ROOTS);
-    let kept = StoredState {
-        checkpoint,
-        blobs: spec.blobs.take_fresh(),
-        covers: items.len(),
-        calls: Vec::new(),
-        new_setup: false,
-    };
-    items.push(item(Role::User, "next"));
-    let request = request(items);
-    let mut next = spec_in(&request, HistorySetting::Only(HistoryForm::ResumeRoots));
-    next.continue_kept(&request, kept);
-    assert!(!next.is_kept());
-    let run = decode(&next.first_frame(false, None));
-    assert_eq!(run.conversation_state.unwrap().root_prompt_messages_json.len(), USUAL_MAX_ROOTS);
 }

@@ -71,6 +71,7 @@ pub(super) fn plan(record: AgentPlanRecord, request: &TurnRequest) -> Plan {
         history,
         memory: Arc::new(memory),
         signed,
+        scope: [0; 32],
         run_seed,
         host_changes,
     }

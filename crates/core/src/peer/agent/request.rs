@@ -14,10 +14,11 @@ use ibeam_proto::agent::{
 use sha2::{Digest as _, Sha256};
 
 use super::{
+    allowed::UnprovenFields,
     blobs::{BlobLimits, Blobs, assistant_text},
     exec::Equipment,
     forms::{FormChoice, HistorySetting, ModelMemory},
-    reasoning::{SignedItem, TurnSignatures},
+    reasoning::{ReasoningScope, SignedItem, TurnSignatures},
     roots,
     service_facts::ServiceFacts,
     state,
@@ -68,6 +69,8 @@ pub struct Plan {
     pub memory: Arc<ModelMemory>,
     /// What `memory` knows of the reasoning in the request.
     pub signed: Vec<SignedItem>,
+    /// Whose turn it is. It is not recorded: what a replay learns is not kept.
+    pub scope: ReasoningScope,
     /// A random text that only this turn has: the ids of its runs are made from it.
     pub run_seed: String,
     /// How often the host for runs was changed so far; `None` if the user named the host.
@@ -139,17 +142,17 @@ pub(super) struct RunSpec {
     pub(super) action: RunAction,
     pub(super) form: FormChoice,
     pub(super) memory: Arc<ModelMemory>,
+    pub(super) scope: ReasoningScope,
     pub(super) signatures: TurnSignatures,
     /// The client's history was sent, in the form of `form`.
     pub(super) sends_history: bool,
     /// The prompt has the client's system prompt, so that the request context does not repeat it.
     pub(super) has_own_system: bool,
-    /// There are images in the history that was sent.
-    pub(super) has_images: bool,
     /// Tools that the service wants to be allowed besides the usual ones.
     pub(super) more_tools: Vec<String>,
     /// The model is named in the newer of the two fields alone.
     pub(super) one_model_field: bool,
+    pub(super) unproven: UnprovenFields,
     mode: AgentMode,
     /// The same for all runs of the conversation, also when they continue under another id.
     group_id: String,
@@ -190,6 +193,7 @@ impl RunSpec {
             earlier_runs: 0,
             mode,
             one_model_field: facts.one_model_field,
+            unproven: UnprovenFields::default(),
             signatures: TurnSignatures::new(
                 request,
                 plan.signed,
@@ -198,9 +202,9 @@ impl RunSpec {
             conversation_id,
             form: FormChoice::new(history, &model.id, &memory),
             memory,
+            scope: plan.scope,
             sends_history: false,
             has_own_system: false,
-            has_images: false,
             more_tools: facts.allowed_tools,
             model,
             around: surroundings,
@@ -254,8 +258,6 @@ impl RunSpec {
                 conversation_action::Action::ResumeAction(ResumeAction { request_context })
             }
         };
-        let has_images = matches!(&self.action, RunAction::User(m) if m.selected_context.is_some())
-            || self.has_images;
         let run = AgentRunRequest {
             conversation_state: match &self.state {
                 RunState::Built(state) if raw.is_none() => {
@@ -293,7 +295,7 @@ impl RunSpec {
                     .collect(),
                 ..RequestedModel::default()
             }),
-            client_supports_inline_images: has_images.then_some(true),
+            client_supports_inline_images: Some(true),
             conversation_group_id: Some(self.group_id.clone()),
             run_id: Some(self.run_id()),
             ..AgentRunRequest::default()

@@ -49,6 +49,7 @@ pub(in crate::peer::agent) fn spec_in(request: &TurnRequest, history: HistorySet
         history,
         memory: Arc::default(),
         signed: Vec::new(),
+        scope: [0; 32],
         run_seed: "turn".into(),
         host_changes: Some(0),
     };
@@ -174,6 +175,8 @@ fn the_documented_minimal_request_has_the_same_meaning() {
     // Ours names the mode in the state and the model in the modern place as well,
     // and has a message id of its own.
     ours.requested_model = None;
+    // Said always, because images may be in what is kept.
+    assert_eq!(ours.client_supports_inline_images.take(), Some(true));
     // Ids that came later.
     assert!(ours.conversation_group_id.take().is_some() && ours.run_id.take().is_some());
     let details = ours.model_details.as_mut().unwrap();
@@ -221,6 +224,7 @@ fn continued(request: &TurnRequest, kept: StoredState) -> (RunSpec, AgentRunRequ
         history: HistorySetting::Only(HistoryForm::RulesRoots),
         memory: Arc::default(),
         signed: Vec::new(),
+        scope: [0; 32],
         run_seed: "turn".into(),
         host_changes: Some(0),
     };

@@ -297,24 +297,81 @@ fn user_parts(message: &Message, style: EntryStyle) -> Vec<PromptPart<'_>> {
     message.parts.iter().map(|part| prompt_part(part, style)).map(tagged).collect()
 }
 
-/// Merges the oldest entries into one text, so that no more than `most` are left. A result is
-/// never parted from its call.
+/// How many entries are left of more than `most`. The next turns need room, too: a conversation that
+/// is shortened in each of them is never continued, and never cached.
+pub(super) fn shortened(most: usize) -> usize {
+    (most * 2 / 3).max(1)
+}
+
+/// Merges the oldest entries into one text if there are more than `most`. A result is never parted
+/// from its call.
 fn shorten(entries: &mut Vec<PromptEntry<'_>>, most: usize) {
     if entries.len() <= most {
         return;
     }
-    let mut count = entries.len() - most + 1;
+    let mut count = (entries.len() + 1).saturating_sub(shortened(most)).min(entries.len());
     while entries.get(count).is_some_and(|entry| entry.role == "tool") {
         count += 1;
     }
     let oldest: Vec<String> = entries.drain(..count).map(|entry| entry.as_text()).collect();
-    let text = format!("<earlier_conversation>\n{}\n</earlier_conversation>", oldest.join("\n"));
-    entries.insert(0, PromptEntry::user(vec![PromptPart::Text { text: text.into() }]));
+    entries.insert(0, PromptEntry::earlier(&oldest));
+}
+
+/// How many entries these items become.
+pub(super) fn count(items: &[Item], style: EntryStyle, signatures: &TurnSignatures) -> usize {
+    entries(&paired(items, signatures), style, signatures).len()
+}
+
+/// Stored entries as one text.
+pub(super) fn put_earlier<'a>(
+    stored: impl Iterator<Item = &'a Bytes>,
+    blobs: &mut Blobs,
+) -> Option<Bytes> {
+    let oldest: Vec<String> = stored.map(|blob| stored_text(blob)).collect();
+    let json = serde_json::to_vec(&PromptEntry::earlier(&oldest)).ok()?;
+    Some(blobs.put(json))
+}
+
+#[derive(Deserialize)]
+struct StoredEntry<'a> {
+    #[serde(borrow)]
+    role: Cow<'a, str>,
+    #[serde(borrow)]
+    content: &'a RawValue,
+}
+
+/// Whether a stored entry is made of results.
+pub(super) fn has_results(blob: &[u8]) -> bool {
+    serde_json::from_slice(blob).is_ok_and(|entry: StoredEntry<'_>| entry.role == "tool")
+}
+
+fn stored_text(blob: &[u8]) -> String {
+    let Ok(entry) = serde_json::from_slice::<StoredEntry<'_>>(blob) else { return String::new() };
+    let mut out = format!("<{}>\n", entry.role);
+    // Of content that breaks off, what came before counts. Writing to a string cannot fail.
+    let _ = for_each_part(entry.content, |part| {
+        let _ = match (&*part.kind, part.text.or(part.result), part.args) {
+            ("text", Some(text), _) => writeln!(out, "{text}"),
+            ("tool-result", Some(result), _) => writeln!(out, "[result]\n{result}"),
+            ("tool-call", _, Some(args)) => writeln!(out, "[called: {args}]"),
+            ("image", ..) => writeln!(out, "[image]"),
+            _ => Ok(()),
+        };
+    });
+    let _ = write!(out, "</{}>", entry.role);
+    out
 }
 
 impl<'a> PromptEntry<'a> {
     fn user(content: Vec<PromptPart<'a>>) -> Self {
         Self { role: "user", id: None, content }
+    }
+
+    /// Entries that were merged, as texts.
+    fn earlier(texts: &[String]) -> Self {
+        let texts = texts.join("\n");
+        let text = format!("<earlier_conversation>\n{texts}\n</earlier_conversation>");
+        Self::user(vec![PromptPart::Text { text: text.into() }])
     }
 
     /// As text, for where there is no room for entries.

@@ -106,9 +106,16 @@ pub(super) fn with_mode(state: &[u8], mode: AgentMode) -> Cow<'_, [u8]> {
     Cow::Owned([state, &more.to_wire()].concat())
 }
 
+/// `root_prompt_messages_json` in `ConversationStateStructure`.
+const ROOT: u32 = 1;
+
+/// The same state with these entries instead of its own.
+pub(super) fn with_roots(state: &[u8], entries: Vec<Bytes>) -> Bytes {
+    with_entries(&pbwalk::without(state, ROOT).into(), entries)
+}
+
 /// The ids of the entries of the prompt.
 pub(super) fn root_ids(state: &[u8]) -> impl Iterator<Item = &[u8]> {
-    const ROOT: u32 = 1;
     pbwalk::fields(state).filter(|field| field.number == ROOT).filter_map(|field| field.payload)
 }
 

@@ -91,6 +91,7 @@ fn plan(mut request: TurnRequest) -> Result<(), TurnError> {
         history: HistorySetting::default(),
         memory: Arc::default(),
         signed: Vec::new(),
+        scope: [0; 32],
         run_seed: String::new(),
         host_changes: None,
     };

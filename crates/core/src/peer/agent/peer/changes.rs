@@ -54,15 +54,21 @@ impl AgentPeer {
         let late = remedy == Remedy::OtherFields && self.stream.fetched;
         let of_form = matches!(remedy, Remedy::OtherForm | Remedy::FreshConversation);
         if (late || of_form) && self.change_history(remedy) {
+            self.spec.acquit_fields();
             return Adapted::Rebuild;
         }
         // A state that is refused may still be sent as a whole history.
-        if remedy == Remedy::OtherForm && self.spec.is_kept() && !self.since.is_bare() {
+        let of_state = late || remedy == Remedy::OtherForm;
+        if of_state && self.spec.is_kept() && !self.since.is_bare() {
+            self.spec.acquit_fields();
             return Adapted::Rebuild;
         }
         let changed = match remedy {
             Remedy::OtherFields if self.spec.use_one_model_field() => true,
-            Remedy::OtherFields if self.spec.use_other_form() => return Adapted::Rebuild,
+            Remedy::OtherFields if self.spec.use_other_form() => {
+                self.spec.acquit_fields();
+                return Adapted::Rebuild;
+            }
             Remedy::AllowTool => self.spec.allow_tool(&error.message),
             Remedy::MaxMode => self.spec.use_max_mode(),
             Remedy::SchemaText => self.spec.use_schema_text(),

@@ -3,7 +3,10 @@
 
 use std::collections::HashSet;
 
-use super::stream::BEGUN_CAP;
+use super::{
+    kept_id::{ids_memory, kept_id},
+    stream::BEGUN_CAP,
+};
 
 #[derive(Debug, Default)]
 pub(super) struct Generation {
@@ -47,23 +50,25 @@ impl Generation {
 
     /// The backend names a call that it may make.
     pub(super) fn name(&mut self, id: &str) {
-        if self.known.contains(id) {
+        let id = kept_id(id);
+        if self.known.contains(&*id) {
             return;
         }
         self.end_complete();
         if self.named.len() < BEGUN_CAP {
-            self.named.insert(id.to_owned());
+            self.named.insert(id.into_owned());
         }
     }
 
     /// A call was made, or has ended without being made. `listed`: it is one of those whose number
     /// the backend announces. Returns whether this is new; a call without an id always is.
     pub(super) fn settle(&mut self, id: &str, listed: bool) -> bool {
-        self.named.remove(id);
+        let id = kept_id(id);
+        self.named.remove(&*id);
         if self.known.len() >= BEGUN_CAP {
             self.known.clear();
         }
-        let new = id.is_empty() || self.known.insert(id.to_owned());
+        let new = id.is_empty() || self.known.insert(id.into_owned());
         if new && listed {
             self.end_complete();
             self.settled += 1;
@@ -105,6 +110,11 @@ impl Generation {
         if self.listed.is_none() && self.named.is_empty() {
             self.end();
         }
+    }
+
+    /// About how many bytes the ids of its calls take.
+    pub(super) fn memory(&self) -> usize {
+        ids_memory(&self.named) + ids_memory(&self.known)
     }
 
     /// Nothing more of it comes.

@@ -17,6 +17,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     AgentCall, AgentPeer, Checkpoint,
+    kept_id::kept_id,
     stream::{BEGUN_CAP, Stored},
 };
 use crate::{
@@ -107,7 +108,7 @@ impl AgentPeer {
             Update::TextDelta(delta) => {
                 stream.stored = Stored::Nothing;
                 stream.generation.next();
-                self.spec.learn_form();
+                self.spec.learn();
                 self.event(PeerEvent::Text(delta.text));
             }
             Update::ThinkingDelta(delta) => {
@@ -123,7 +124,7 @@ impl AgentPeer {
             }
             Update::ToolCallStarted(call) => {
                 if stream.begun.len() < BEGUN_CAP {
-                    stream.begun.insert(call.call_id.clone());
+                    stream.begun.insert(kept_id(&call.call_id).into_owned());
                 }
                 self.on_named(&call.call_id, call.tool_call.as_ref());
             }
@@ -131,7 +132,7 @@ impl AgentPeer {
                 self.on_named(&call.call_id, call.tool_call.as_ref());
             }
             Update::ToolCallCompleted(call) => {
-                stream.begun.remove(&call.call_id);
+                stream.begun.remove(&*kept_id(&call.call_id));
                 self.on_call_over(&call.call_id, call.tool_call.as_ref());
             }
             Update::ToolRequestsListed(listed) => {
@@ -172,7 +173,7 @@ impl AgentPeer {
     /// it; but calls that came are kept back until this one is decided, too.
     fn on_named(&mut self, id: &str, call: Option<&WireCall>) {
         if is_lookup(call) {
-            self.stream.spilled.look_up(id);
+            self.spilled.look_up(id);
         }
         if is_mcp(call) {
             self.stream.generation.name(id);
@@ -219,7 +220,7 @@ impl AgentPeer {
         if matches!(exec.message, Some(Ask::RequestContextArgs(_))) {
             self.end_batch();
         }
-        let answer = self.stream.spilled.answer(exec);
+        let answer = self.spilled.answer(exec);
         if let Some(reply) = answer.or_else(|| self.half_read.refusal(exec)) {
             self.reply(exec, reply);
         } else {
@@ -254,7 +255,7 @@ impl AgentPeer {
 
     /// The order to call a tool of the client.
     fn ask_client(&mut self, exec: &ExecServerMessage, call: ClientCall) {
-        self.spec.learn_form();
+        self.spec.learn();
         let wire_id = exec.message.as_ref().and_then(exec::call_id).unwrap_or_default();
         let ClientCall { name, arguments, back } = call;
         self.event(PeerEvent::Call(Box::new(PeerCall {
@@ -265,7 +266,7 @@ impl AgentPeer {
             call: AgentCall {
                 exec: exec.id,
                 exec_id: exec.exec_id.clone(),
-                wire_id: wire_id.to_owned(),
+                wire_id: kept_id(wire_id).into_owned(),
                 back,
             },
         })));
@@ -309,7 +310,10 @@ impl AgentPeer {
                 let takes = self.spec.blobs.takes(&set.blob_data);
                 let answer = takes.then(|| blobs::assistant_message(&set.blob_data)).flatten();
                 let answer = answer.unwrap_or_default();
-                self.spec.note_reasoning(&answer.signed);
+                let kept = self.spec.blobs.get(&set.blob_id);
+                if kept.is_none_or(|kept| kept != set.blob_data) {
+                    self.spec.note_reasoning(&answer.signed);
+                }
                 // An answer of our own history that is stored again is not new.
                 let is_new = !answer.text.is_empty() && !self.has_answer(&answer.text);
                 let text = is_new.then_some(answer.text);

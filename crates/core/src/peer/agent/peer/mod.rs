@@ -5,6 +5,7 @@ mod changes;
 mod generation;
 mod half_read;
 mod inbound;
+mod kept_id;
 mod outbound;
 mod since;
 mod spilled;
@@ -21,6 +22,7 @@ use self::{
     changes::HostChoice,
     half_read::HalfRead,
     since::{Anchor, Since},
+    spilled::SpilledFiles,
     stream::{Purpose, Stored, Stream, upload_time},
 };
 use super::{
@@ -93,6 +95,7 @@ pub struct AgentPeer {
     anchor: Option<Box<Anchor>>,
     shown: Shown,
     half_read: HalfRead,
+    spilled: SpilledFiles,
 }
 
 impl Peer for AgentPeer {
@@ -110,6 +113,9 @@ impl Peer for AgentPeer {
         let inline_context = plan.inline_context;
         let hosts = HostChoice::new(plan.host_changes);
         let spec = RunSpec::new(request, plan);
+        if spec.sends_history {
+            since.keep_first(request);
+        }
         Self {
             first: Some(spec.first_frame(inline_context, None)),
             inline_context,
@@ -125,6 +131,7 @@ impl Peer for AgentPeer {
             anchor: None,
             shown: Shown::All,
             half_read: HalfRead::default(),
+            spilled: SpilledFiles::default(),
         }
     }
 
@@ -307,16 +314,7 @@ impl Peer for AgentPeer {
             self.spec.rename(id);
             self.prefer_h1 = false;
         }
-        if !self.since.is_bare() {
-            if let Some(request) = turn.request {
-                self.spec.rebuild(request);
-            }
-        } else if !self.since.is_empty() {
-            // Only we know what came before.
-            let state = self.state_so_far(turn.text);
-            self.spec.continue_from(state);
-        }
-        self.repeat_run();
+        self.rebuild_run(turn);
     }
 
     fn ask_more(&mut self, text: &str, answered: Option<&str>, turn: &TurnView<'_>) {
@@ -362,7 +360,7 @@ impl Peer for AgentPeer {
         now: Millis,
     ) {
         self.shown = Shown::All;
-        self.since.begin(request);
+        self.since.begin_further(request);
         let results = request.items.get(new..).unwrap_or_default();
         self.since.add(calls.into_iter().map(Item::ToolCall).chain(results.iter().cloned()));
         self.anchor = None;
@@ -452,7 +450,8 @@ impl Peer for AgentPeer {
 
     fn memory(&self) -> usize {
         let checkpoint = self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.bytes.len());
-        self.spec.memory() + self.since.memory() + checkpoint + self.stream.spilled.memory()
+        let ids = self.stream.ids_memory() + self.half_read.memory();
+        self.spec.memory() + self.since.memory() + checkpoint + ids + self.spilled.memory()
     }
 
     fn drift(&self) -> DriftReport {

@@ -8,7 +8,7 @@ use super::AgentPeer;
 use crate::{
     history,
     model::{Image, ImageSource, Item, Message, Part, TurnRequest},
-    peer::conversation::said,
+    peer::{Peer as _, TurnView, conversation::said},
 };
 
 #[derive(Debug, Default)]
@@ -20,6 +20,12 @@ pub(super) struct Since {
     tracked: bool,
     /// Calls, results and texts behind the newest state; only while tracked.
     items: Vec<Item>,
+    /// The items of the first message, while no later request has them.
+    first: Vec<Item>,
+    /// A further leg began.
+    further: bool,
+    /// A state came, so that `items` lack what it has.
+    stored: bool,
     /// How much of the present leg's text the newest state has.
     words: usize,
 }
@@ -31,6 +37,22 @@ impl Since {
         self.tracked = self.bare || request.hints.session.is_some();
         if !self.tracked {
             self.items.clear();
+        }
+        if !self.bare {
+            self.first.clear();
+        }
+    }
+
+    /// A further leg begins with this request.
+    pub(super) fn begin_further(&mut self, request: &TurnRequest) {
+        self.begin(request);
+        self.further = true;
+    }
+
+    /// The first message has this request in a form that may have to be replaced by another one.
+    pub(super) fn keep_first(&mut self, request: &TurnRequest) {
+        if self.bare {
+            self.first.clone_from(&request.items);
         }
     }
 
@@ -57,6 +79,7 @@ impl Since {
     pub(super) fn checkpoint(&mut self, words: usize) {
         self.items.clear();
         self.words = words;
+        self.stored = true;
     }
 
     /// A leg is over that said this.
@@ -68,13 +91,14 @@ impl Since {
 
     /// The approximate number of bytes that it holds.
     pub(super) fn memory(&self) -> usize {
-        self.items.iter().map(item_bytes).sum()
+        self.first.iter().chain(&self.items).map(item_bytes).sum()
     }
 
     /// All of it is part of a new beginning.
     pub(super) fn clear(&mut self) {
         self.items.clear();
         self.words = 0;
+        self.stored = false;
     }
 }
 
@@ -114,6 +138,29 @@ fn item_bytes(item: &Item) -> usize {
 }
 
 impl AgentPeer {
+    /// The next first message has the whole conversation, as far as it is known here.
+    pub(super) fn rebuild_run(&mut self, turn: &TurnView<'_>) {
+        let since = &mut self.since;
+        let is_built = !self.spec.is_kept();
+        match turn.request {
+            Some(request) if !since.bare || (is_built && !since.further) => {
+                self.spec.rebuild(request);
+            }
+            Some(_) if is_built && !since.stored && !since.first.is_empty() => {
+                // The request has only what is new, and the first one had no history either.
+                since.first.append(&mut since.items);
+                self.spec.rebuild_items(&since.first);
+            }
+            _ if since.bare && (!since.is_empty() || (since.further && since.stored)) => {
+                // Only we know what came before.
+                let state = self.state_so_far(turn.text);
+                self.spec.continue_from(state);
+            }
+            _ => {}
+        }
+        self.repeat_run();
+    }
+
     /// The newest state with all that happened since. `text` is what the present leg said.
     pub(super) fn state_so_far(&mut self, text: &str) -> Bytes {
         let state = self.newest_state();

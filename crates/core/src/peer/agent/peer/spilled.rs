@@ -9,10 +9,15 @@ use ibeam_proto::agent::{
     read_result, read_success, write_result,
 };
 
+use super::kept_id::{ids_memory, kept_id};
+
 /// How many lookups are remembered; the oldest goes first. A write follows its lookup at once.
 const LOOKUPS: usize = 64;
-/// How much all files of a run may have together.
+/// How much all files of a run may have together, with their paths.
 const BYTES: usize = 16 << 20;
+/// How many files a run may have, and how long a path may be.
+const FILES: usize = 64;
+const PATH: usize = 4096;
 
 #[derive(Debug, Default)]
 pub(super) struct SpilledFiles {
@@ -23,22 +28,24 @@ pub(super) struct SpilledFiles {
 }
 
 impl SpilledFiles {
-    /// The model looks tools up.
+    /// The model looks tools up. A lookup without an id could be taken for any write of the model.
     pub(super) fn look_up(&mut self, id: &str) {
-        if self.lookups.iter().any(|known| known == id) {
+        let id = kept_id(id);
+        if id.is_empty() || self.lookups.iter().any(|known| *known == id) {
             return;
         }
         if self.lookups.len() >= LOOKUPS {
             self.lookups.pop_front();
         }
-        self.lookups.push_back(id.to_owned());
+        self.lookups.push_back(id.into_owned());
     }
 
     /// The answer to a request about such a file; `None` if it is about another one.
     pub(super) fn answer(&mut self, exec: &ExecServerMessage) -> Option<Reply> {
         match &exec.message {
-            Some(Ask::WriteArgs(args)) if self.lookups.contains(&args.tool_call_id) => {
-                Some(self.write(args))
+            Some(Ask::WriteArgs(args)) => {
+                let id = kept_id(&args.tool_call_id);
+                self.lookups.iter().any(|known| *known == id).then(|| self.write(args))
             }
             Some(Ask::ReadArgs(args)) => self.read(args),
             _ => None,
@@ -46,6 +53,10 @@ impl SpilledFiles {
     }
 
     pub(super) fn memory(&self) -> usize {
+        self.files_memory() + ids_memory(&self.lookups)
+    }
+
+    fn files_memory(&self) -> usize {
         self.files.iter().map(|(path, text)| path.len() + text.len()).sum()
     }
 
@@ -56,7 +67,8 @@ impl SpilledFiles {
         };
         let path = args.path.clone();
         self.files.retain(|(known, _)| *known != path);
-        if self.memory() + text.len() > BYTES {
+        let bytes = self.files_memory() + path.len() + text.len();
+        if bytes > BYTES || self.files.len() >= FILES || path.len() > PATH {
             let full = write_result::Result::NoSpace(WriteNoSpace { path });
             return Reply::WriteResult(WriteResult { result: Some(full) });
         }
@@ -72,7 +84,7 @@ impl SpilledFiles {
 
     fn read(&self, args: &ReadArgs) -> Option<Reply> {
         let (path, text) = self.files.iter().find(|(path, _)| *path == args.path)?;
-        let skipped = args.offset.and_then(|first| usize::try_from(first - 1).ok());
+        let skipped = args.offset.and_then(|first| usize::try_from(first.checked_sub(1)?).ok());
         let limit = args.limit.and_then(|limit| usize::try_from(limit).ok());
         let range_applied = skipped.is_some_and(|lines| lines > 0) || limit.is_some();
         let content = match range_applied {
@@ -93,3 +105,7 @@ impl SpilledFiles {
         Some(Reply::ReadResult(ReadResult { result: Some(read) }))
     }
 }
+
+#[cfg(test)]
+#[path = "spilled_tests.rs"]
+mod tests;

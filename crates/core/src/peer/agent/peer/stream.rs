@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use super::{generation::Generation, spilled::SpilledFiles};
+use super::{generation::Generation, kept_id::ids_memory};
 use crate::{codec::connect::Decoder, model::Millis};
 
 /// How many running calls are tracked one by one. What matters is whether there are any.
@@ -42,7 +42,6 @@ pub(super) struct Stream {
     /// [`BEGUN_CAP`].
     pub(super) begun: HashSet<String>,
     pub(super) generation: Generation,
-    pub(super) spilled: SpilledFiles,
     pub(super) stored: Stored,
     /// The hashes of the answers in the history, once they are needed: the backend stores answers
     /// again, and each is compared with all.
@@ -78,11 +77,15 @@ impl Stream {
             open_steps: 0,
             begun: HashSet::new(),
             generation: Generation::default(),
-            spilled: SpilledFiles::default(),
             stored: Stored::Nothing,
             answers: None,
             heartbeats: 0,
         }
+    }
+
+    /// About how many bytes the ids of calls take.
+    pub(super) fn ids_memory(&self) -> usize {
+        ids_memory(&self.begun) + self.generation.memory()
     }
 }
 

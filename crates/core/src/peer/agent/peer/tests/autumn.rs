@@ -7,11 +7,11 @@ use super::*;
 use crate::{
     codec::connect::CursorError,
     model::{AgentMode, RunModes},
-    peer::StoredState,
+    peer::{StoredState, agent::ModelMemory},
 };
 
 /// A turn of this model with a history, in the form that `auto` chooses.
-fn with_history(model: &str, parameters: &[(&str, &str)]) -> Bench {
+pub(super) fn with_history(model: &str, parameters: &[(&str, &str)]) -> Bench {
     let mut request = request(&["read"]);
     request.items = vec![user("q"), said("a"), user("next")];
     of(request, |plan| {
@@ -91,7 +91,7 @@ impl Bench {
     }
 
     /// The service fetches something of the history.
-    fn fetches(&mut self) {
+    pub(super) fn fetches(&mut self) {
         self.say(FromServer::KvServerMessage(KvServerMessage {
             id: 9,
             message: Some(kv_server_message::Message::GetBlobArgs(GetBlobArgs {
@@ -138,7 +138,12 @@ fn section_6_max_mode_is_tried_once_in_both_fields_and_remembered() {
     assert_eq!(runs[0].conversation_id, runs[1].conversation_id);
     bench.fails(&needs_max());
     assert_eq!((bench.opens(), bench.failure()), (2, ErrorCode::PlanRequired));
-    // The next turn knows it.
+    // A failure alone changes nothing for others.
+    let mut bench = of(request(&[]), remember);
+    assert_eq!(max_modes(&bench.runs()[0]), (None, false));
+    // But the next turn knows what has worked.
+    bench.fails(&needs_max());
+    finish(&mut bench, "done");
     let bench = of(request(&[]), remember);
     assert_eq!(max_modes(&bench.runs()[0]), (Some(true), true));
 }
@@ -238,6 +243,36 @@ fn section_7_a_lost_conversation_goes_on_under_another_id_once() {
     assert_eq!(runs[0].conversation_group_id, runs[1].conversation_group_id);
     bench.fails(&lost);
     assert_eq!((bench.opens(), bench.failure()), (2, ErrorCode::UpstreamError));
+}
+
+#[test]
+fn section_2_4_a_missing_tool_is_remembered_once_it_helped_and_only_if_it_exists() {
+    let memory: Arc<ModelMemory> = Arc::default();
+    let mut bench = of(request(&["read"]), |plan| plan.memory = Arc::clone(&memory));
+    for tool in ["WRITE_CANVAS", "MADE_UP"] {
+        let text = format!("Required tool {tool} not found in allTools");
+        bench.fails(&ConnectError::new(Code::Internal, text));
+        assert!(memory.all().is_empty());
+    }
+    let allowed = &bench.links()[2].allowed_tools;
+    assert!(allowed.ends_with(",write_canvas_tool_call,made_up_tool_call"), "{allowed}");
+    finish(&mut bench, "done");
+    assert_eq!(memory.of("default").allowed_tools, ["write_canvas_tool_call"]);
+}
+
+#[test]
+fn section_6_one_field_for_the_model_is_remembered_only_if_that_was_the_reason() {
+    let early = ConnectError::new(Code::InvalidArgument, "Error");
+    for was_reason in [true, false] {
+        let mut bench = with_history("gpt-5.5", &[("reasoning", "high")]);
+        bench.fails(&early);
+        if !was_reason {
+            bench.fails(&refused_prompt());
+        }
+        finish(&mut bench, "done");
+        let facts = bench.turn.peer().spec.memory.of("gpt-5.5");
+        assert_eq!((facts.one_model_field, facts.history.is_some()), (was_reason, !was_reason));
+    }
 }
 
 /// Each remedy is used at most once, and all of them together are at most five runs.

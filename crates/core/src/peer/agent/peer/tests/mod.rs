@@ -1,6 +1,7 @@
 //! The turn machine, driven by hand: a harness, and the tests by theme.
 
 mod autumn;
+mod bare;
 mod choice;
 mod cut;
 mod endings;
@@ -89,6 +90,7 @@ fn plan_for(request: &TurnRequest) -> Plan {
         history: HistorySetting::Only(HistoryForm::RulesRoots),
         memory: Arc::default(),
         signed: Vec::new(),
+        scope: [1; 32],
         run_seed: "turn".into(),
         host_changes: Some(0),
     }

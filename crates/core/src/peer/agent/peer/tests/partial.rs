@@ -185,12 +185,7 @@ fn section_3_the_calls_of_the_next_generation_are_counted_anew() {
 #[test]
 fn section_2_2_a_spilled_catalogue_is_kept_in_memory_for_the_run() {
     let mut bench = Bench::open(&["write", "read"]);
-    let tool = Some(WireTool::GetMcpToolsToolCall(GetMcpToolsToolCall::default()));
-    bench.update(Update::ToolCallStarted(Box::new(ToolCallStartedUpdate {
-        call_id: wire_id(1),
-        tool_call: Some(WireCall { tool, ..WireCall::default() }),
-        ..ToolCallStartedUpdate::default()
-    })));
+    bench.update(looked_up(1));
     let path = "/tmp/catalogue.txt";
     let write = WriteArgs {
         path: path.into(),
@@ -201,14 +196,7 @@ fn section_2_2_a_spilled_catalogue_is_kept_in_memory_for_the_run() {
     bench.say(exec(1, Ask::WriteArgs(write)));
     let read = ReadArgs { path: path.into(), offset: Some(2), ..ReadArgs::default() };
     bench.say(exec(2, Ask::ReadArgs(read)));
-    let replies: Vec<_> = bench
-        .sent()
-        .into_iter()
-        .filter_map(|message| match message {
-            ToServer::ExecClientMessage(reply) => reply.message,
-            _ => None,
-        })
-        .collect();
+    let replies = replies(&bench);
     let [Reply::WriteResult(written), Reply::ReadResult(read)] = &replies[..] else {
         panic!("{replies:?}")
     };
@@ -216,6 +204,63 @@ fn section_2_2_a_spilled_catalogue_is_kept_in_memory_for_the_run() {
     let Some(read_result::Result::Success(read)) = &read.result else { panic!("{read:?}") };
     assert_eq!(read.output, Some(read_success::Output::Content("two\n".into())));
     assert!(names(&bench).is_empty(), "the client sees nothing of it");
+}
+
+fn replies(bench: &Bench) -> Vec<Reply> {
+    let sent = bench.sent().into_iter().filter_map(|message| match message {
+        ToServer::ExecClientMessage(reply) => reply.message,
+        _ => None,
+    });
+    sent.collect()
+}
+
+fn looked_up(n: u32) -> Update {
+    let tool = Some(WireTool::GetMcpToolsToolCall(GetMcpToolsToolCall::default()));
+    Update::ToolCallStarted(Box::new(ToolCallStartedUpdate {
+        call_id: wire_id(n),
+        tool_call: Some(WireCall { tool, ..WireCall::default() }),
+        ..ToolCallStartedUpdate::default()
+    }))
+}
+
+#[test]
+fn section_2_2_a_spilled_catalogue_is_still_there_when_a_stream_is_resumed() {
+    let mut bench = Bench::open(&["read"]);
+    bench.update(looked_up(1));
+    let path = "/tmp/catalogue.txt";
+    let write = WriteArgs {
+        path: path.into(),
+        file_text: "one".into(),
+        tool_call_id: wire_id(1),
+        ..WriteArgs::default()
+    };
+    bench.say(exec(1, Ask::WriteArgs(write)));
+    bench.say(checkpoint());
+    bench.broke(&reset());
+    bench.opened();
+    assert_eq!(bench.opens(), 2);
+    bench.say(exec(2, Ask::ReadArgs(ReadArgs { path: path.into(), ..ReadArgs::default() })));
+    let Some(Reply::ReadResult(read)) = replies(&bench).pop() else { panic!() };
+    let Some(read_result::Result::Success(read)) = read.result else { panic!("{read:?}") };
+    assert_eq!(read.output, Some(read_success::Output::Content("one".into())));
+    assert!(names(&bench).is_empty());
+}
+
+#[test]
+fn ids_of_calls_are_not_kept_at_any_length() {
+    let mut bench = Bench::open(&["read"]);
+    for n in 0..20 {
+        bench.update(Update::ToolCallStarted(Box::new(ToolCallStartedUpdate {
+            call_id: format!("{}{n}", "i".repeat(1 << 20)),
+            tool_call: Some(wire_call(Some("read"), None)),
+            ..ToolCallStartedUpdate::default()
+        })));
+    }
+    let peer = bench.turn.peer();
+    assert_eq!(peer.stream.begun.len(), 20, "each is another one");
+    // In two places, and each is a hash.
+    assert!((20 * 2 * 64..10_000).contains(&peer.stream.ids_memory()));
+    assert!((20 * 2 * 64..100_000).contains(&peer.memory()), "{}", peer.memory());
 }
 
 #[test]

@@ -6,7 +6,10 @@ use super::{
     autumn::{of, refused_prompt},
     *,
 };
-use crate::{model::Reasoning, peer::agent::ModelMemory};
+use crate::{
+    model::Reasoning,
+    peer::{StoredState, agent::ModelMemory},
+};
 
 const MODEL: &str = "claude-opus-4-6";
 const THOUGHT: &str = "The file may be large.";
@@ -42,7 +45,7 @@ fn rebuilt(model: &str, request: TurnRequest, memory: &Arc<ModelMemory>) -> Benc
 
 /// The plan as the driver makes it for this request.
 fn planned(model: &str, request: TurnRequest, memory: &Arc<ModelMemory>) -> Bench {
-    let signed = memory.signed_items(model, &request);
+    let signed = memory.signed_items(&[1; 32], model, &request);
     of(request, |plan| {
         in_auto(plan, model, memory);
         plan.signed = signed;
@@ -66,7 +69,7 @@ fn experienced(model: &str) -> Arc<ModelMemory> {
 
 impl Bench {
     /// The entries of the newest run, which the service fetches.
-    fn entries(&mut self) -> Vec<Value> {
+    pub(super) fn entries(&mut self) -> Vec<Value> {
         let state = self.runs().pop().unwrap().conversation_state.unwrap();
         let from = self.sent().len();
         for (id, blob_id) in (40..).zip(state.root_prompt_messages_json) {
@@ -111,7 +114,7 @@ fn section_1_3_signed_reasoning_is_replayed_as_it_was_stored() {
     assert_eq!(bench.kinds(), WITH, "in the order in which a model writes");
 
     // Behind the service's own system prompt, too.
-    let signed = memory.signed_items(MODEL, &history(THOUGHT));
+    let signed = memory.signed_items(&[1; 32], MODEL, &history(THOUGHT));
     let mut bench = of(history(THOUGHT), |plan| {
         in_auto(plan, MODEL, &memory);
         plan.history = HistorySetting::Only(HistoryForm::UserRoots);
@@ -129,6 +132,53 @@ fn section_1_3_reasoning_of_another_model_or_with_another_text_is_left_out() {
     // Another model each time may answer under the name of the router.
     let memory = experienced("default");
     assert_eq!(planned("default", history(THOUGHT), &memory).kinds(), WITHOUT);
+}
+
+/// A state of one model is continued under another, and the service stores its blobs again.
+#[test]
+fn section_1_3_reasoning_in_a_kept_state_is_not_that_of_the_next_model() {
+    let memory: Arc<ModelMemory> = Arc::default();
+    let id = Bytes::from(stored());
+    let mut asked = history(THOUGHT);
+    asked.items.extend([said("It is large."), user("And now?")]);
+    let mut bench = of(asked, |plan| {
+        in_auto(plan, "claude-opus-4-8", &memory);
+        plan.kept = Some(StoredState {
+            checkpoint: Bytes::from_static(b"\x50\x01"),
+            blobs: vec![(id.clone(), id.clone())],
+            covers: 6,
+            calls: Vec::new(),
+            new_setup: false,
+        });
+    });
+    let of_it = |memory: &ModelMemory| {
+        memory.signed_items(&[1; 32], "claude-opus-4-8", &history(THOUGHT)).len()
+    };
+    bench.say(set_blob(&stored()));
+    assert_eq!(of_it(&memory), 0);
+    // What it thinks itself is its own.
+    bench.say(set_blob(&stored().replace("Reading.", "I read it.")));
+    assert_eq!(of_it(&memory), 1);
+    assert!(memory.signed_items(&[2; 32], "claude-opus-4-8", &history(THOUGHT)).is_empty());
+    finish(&mut bench, "done");
+}
+
+#[test]
+fn section_1_3_a_stored_answer_has_no_more_than_some_reasoning() {
+    let memory: Arc<ModelMemory> = Arc::default();
+    let mut bench = rebuilt(MODEL, request(&["read"]), &memory);
+    let part = |n: usize| {
+        json!({
+            "type": "reasoning", "text": n.to_string(), "signature": "c2lnbmF0dXJl",
+            "providerOptions": { "cursor": { "modelName": MODEL } },
+        })
+    };
+    let parts: Vec<Value> = (0..100).map(part).collect();
+    bench.say(set_blob(&json!({ "role": "assistant", "content": parts }).to_string()));
+    let mut asked = request(&["read"]);
+    asked.items = (0..100).map(|n| thought(&n.to_string())).collect();
+    assert_eq!(memory.signed_items(&[1; 32], MODEL, &asked).len(), 64);
+    finish(&mut bench, "done");
 }
 
 /// A provider takes no entry with reasoning alone.
@@ -171,7 +221,7 @@ fn section_1_3_reasoning_is_not_blamed_for_what_another_form_cures() {
     assert_eq!((facts.history, facts.refuses_reasoning), (Some(HistoryForm::UserRoots), false));
 
     // The user's choice of a form is kept.
-    let signed = memory.signed_items(MODEL, &history(THOUGHT));
+    let signed = memory.signed_items(&[1; 32], MODEL, &history(THOUGHT));
     let mut bench = of(history(THOUGHT), |plan| {
         in_auto(plan, MODEL, &memory);
         plan.history = HistorySetting::Only(HistoryForm::ResumeRoots);
