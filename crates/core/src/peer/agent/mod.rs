@@ -18,6 +18,7 @@ mod request;
 mod roots;
 mod service_facts;
 mod state;
+mod tool_names;
 mod tools;
 pub(crate) mod vocabulary;
 
