@@ -232,7 +232,11 @@ impl Mask {
         let mut masked = prefix.to_owned();
         for piece in bare.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
             let word = piece.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
-            if guard::is_tool_word(&word.to_ascii_lowercase()) || word == "mcp" {
+            // What keeps two names of the wire apart.
+            let is_count = masked.ends_with('_')
+                && matches!(word.as_bytes(), [b'2'..=b'9'])
+                && bare.ends_with(piece);
+            if is_count || guard::is_tool_word(&word.to_ascii_lowercase()) || word == "mcp" {
                 masked.push_str(word);
             } else {
                 // By its words, so that a name as the wire spells it has the same placeholder.

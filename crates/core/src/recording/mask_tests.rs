@@ -84,6 +84,14 @@ fn well_known_tools_stay_and_others_do_not() {
     for known in ["bash", "read_file", "Edit", "ibeam-read_file", "CallDynamicTool", "mcp_bash"] {
         assert_eq!(mask.name(known), known);
     }
+    // So are the names under which they are offered, which depend on what they are.
+    for known in ["Read_tool", "ibeam-shell_tool2", "web_search", "Web-Search_tool", "grep"] {
+        assert_eq!(mask.name(known), known);
+    }
+    for other in ["acme_tool", "read_tool4711", "read_tools"] {
+        assert_ne!(mask.name(other), other);
+    }
+    assert_eq!(mask.name("acme_crm_2"), mask.name("acme.crm").replace('.', "_") + "_2");
     let masked = mask.name("mcp__acme-crm__search_customers");
     assert!(masked.starts_with("mcp_") && masked.contains("search_"), "{masked}");
     assert!(!masked.contains("acme") && !masked.contains("customers"), "{masked}");

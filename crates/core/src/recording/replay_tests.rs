@@ -489,3 +489,6 @@ proptest::proptest! {
         proptest::prop_assert_eq!(Replay::same_as_recorded(&recording).map(|_| ()), Ok(()));
     }
 }
+
+#[path = "replay_names_tests.rs"]
+mod names;

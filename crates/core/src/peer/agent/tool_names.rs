@@ -33,7 +33,8 @@ pub(super) fn is_builtin(name: &str) -> bool {
 /// What this name is an alias of, if it is one of a name that a built-in tool has.
 pub(super) fn alias_of(name: &str) -> Option<&str> {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    stem.strip_suffix(ALIAS_END).filter(|own| is_builtin(own))
+    let is_count = name.len() - stem.len() <= 2;
+    stem.strip_suffix(ALIAS_END).filter(|own| is_count && is_builtin(own))
 }
 
 /// Model providers accept `[A-Za-z0-9_-]{1,64}` as a tool's name.
