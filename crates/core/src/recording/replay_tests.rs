@@ -490,5 +490,7 @@ proptest::proptest! {
     }
 }
 
+#[path = "replay_limits_tests.rs"]
+mod limits;
 #[path = "replay_names_tests.rs"]
 mod names;
