@@ -238,7 +238,7 @@ impl ConnectRecord {
             provider_status: detail
                 .additional_info
                 .get(PROVIDER_STATUS)
-                .map(|status| mask.error(status)),
+                .map(|status| mask.status(status)),
             action_required: mask.error(&detail.action_required),
         });
         let (code, message) = (error.code.as_str().to_owned(), mask.error(&error.message));

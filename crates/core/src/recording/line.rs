@@ -9,7 +9,7 @@ use super::{
     event::{EventRecord, FailureRecord, LinkErrorRecord, UsageRecord},
     frame::FrameRecord,
     mask::DISTINCT,
-    request::RequestRecord,
+    request::{LARGEST_IMAGE, RequestRecord},
     start::StartRecord,
 };
 use crate::backend::BackendKind;
@@ -147,8 +147,8 @@ fn is_zero(number: &usize) -> bool {
 /// Placeholders that are longer are written by their first letters and their length.
 const SHORT: usize = 40;
 
-/// All placeholders of a line together are not longer.
-const LONGEST: usize = 64 << 20;
+/// All placeholders of a recording together, and the images that are made again, are not longer.
+pub(super) const LONGEST: usize = 128 << 20;
 
 /// What stands between the two.
 const MARK: char = '…';
@@ -172,14 +172,11 @@ pub(super) fn shorten(value: &mut Value) {
     }
 }
 
-/// The reverse of [`shorten`]. `None`: together they would be too long.
-pub(super) fn lengthen(value: &mut Value) -> Option<()> {
-    lengthen_within(value, &mut { LONGEST })
-}
-
-fn lengthen_within(value: &mut Value, room: &mut usize) -> Option<()> {
+/// The reverse of [`shorten`]. It takes the length of placeholders, and of images of which only
+/// the size is known, off the room that is left. `None`: they would be too long.
+pub(super) fn lengthen(value: &mut Value, texts: bool, room: &mut usize) -> Option<()> {
     match value {
-        Value::String(text) => {
+        Value::String(text) if !texts => {
             let Some((head, length)) = text.split_once(MARK) else { return Some(()) };
             let is_head = head.len() == DISTINCT && head.bytes().all(|b| b.is_ascii_lowercase());
             let Some(length) = length.parse::<usize>().ok().filter(|_| is_head) else {
@@ -191,11 +188,17 @@ fn lengthen_within(value: &mut Value, room: &mut usize) -> Option<()> {
             *text = long;
             Some(())
         }
-        Value::Array(items) => items.iter_mut().try_for_each(|item| lengthen_within(item, room)),
+        Value::Array(items) => items.iter_mut().try_for_each(|item| lengthen(item, texts, room)),
         Value::Object(fields) => {
-            fields.values_mut().try_for_each(|item| lengthen_within(item, room))
+            if let (Some(_), Some(bytes), None) =
+                (fields.get("mime"), fields.get("bytes"), fields.get("data"))
+            {
+                let bytes = bytes.as_u64().and_then(|bytes| usize::try_from(bytes).ok());
+                *room = room.checked_sub(bytes.unwrap_or(0).min(LARGEST_IMAGE))?;
+            }
+            fields.values_mut().try_for_each(|item| lengthen(item, texts, room))
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) => Some(()),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => Some(()),
     }
 }
 

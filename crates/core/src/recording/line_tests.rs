@@ -20,16 +20,20 @@ fn long_placeholders_are_written_short() {
     shorten(&mut value);
     assert_eq!(value["a"][0], "abcdefghijkl…512");
     assert_eq!(value["a"][1], plain);
-    lengthen(&mut value).unwrap();
+    lengthen(&mut value, false, &mut { LONGEST }).unwrap();
     assert_eq!(value, was);
 }
 
 #[test]
-fn a_recording_cannot_ask_for_endless_memory() {
+fn a_line_cannot_ask_for_endless_memory() {
     let mut value = json!(["abcdefghijkl…1000000", "abcdefghijkl…67000000"]);
-    assert_eq!(lengthen(&mut value), None);
+    assert_eq!(lengthen(&mut value, false, &mut { 64_000_000 }), None);
     let mut value = json!("abcdefghijkl…99999999999999999999999");
-    assert_eq!(lengthen(&mut value), Some(()), "not a length");
+    assert_eq!(lengthen(&mut value, false, &mut { LONGEST }), Some(()), "not a length");
+    let mut value = json!([{ "image": { "mime": "image/png", "bytes": 5_000 } }]);
+    let room = &mut 9_000;
+    assert_eq!(lengthen(&mut value, true, room), Some(()));
+    assert_eq!((*room, lengthen(&mut value, true, room)), (4_000, None));
 }
 
 #[test]

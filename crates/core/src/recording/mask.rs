@@ -167,13 +167,18 @@ impl Mask {
         let Some(key) = &self.key else { return plain.into_owned() };
         let mut out = String::with_capacity(plain.len());
         let mut rest = &*plain;
+        // What stands before a number, and how it is joined to that.
+        let (mut word, mut joint) = ("", "");
         while let Some(first) = rest.chars().next() {
             let is_word = first.is_ascii_alphanumeric();
             let end = rest.find(|c: char| c.is_ascii_alphanumeric() != is_word);
             let (piece, after) = rest.split_at(end.unwrap_or(rest.len()));
             rest = after;
-            let short_number = piece.len() <= 3 && piece.bytes().all(|b| b.is_ascii_digit());
-            if is_word && (short_number || vocabulary::is_error_word(piece)) {
+            let stays = || match piece.bytes().all(|b| b.is_ascii_digit()) {
+                true => vocabulary::is_status(word, joint, piece, rest),
+                false => vocabulary::is_error_word(piece),
+            };
+            if is_word && stays() {
                 out.push_str(piece);
             } else if is_word {
                 out.push_str(&letters(key, piece.to_ascii_lowercase().as_bytes(), piece.len()));
@@ -184,8 +189,21 @@ impl Mask {
                     out.extend(std::iter::repeat_n(if known { c } else { '?' }, c.len_utf8()));
                 }
             }
+            if is_word {
+                (word, joint) = (piece, "");
+            } else {
+                joint = piece;
+            }
         }
         out
+    }
+
+    /// The HTTP status of a provider. Anything else in its place is a text.
+    pub(super) fn status(&self, status: &str) -> String {
+        match status.len() == 3 && status.bytes().all(|b| b.is_ascii_digit()) {
+            true => status.to_owned(),
+            false => self.error(status),
+        }
     }
 
     /// An id: it keeps its shape, and its number if it is one of our calls.
@@ -232,7 +250,11 @@ impl Mask {
         let mut masked = prefix.to_owned();
         for piece in bare.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
             let word = piece.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
-            if guard::is_tool_word(&word.to_ascii_lowercase()) || word == "mcp" {
+            // What keeps two names of the wire apart.
+            let is_count = masked.ends_with('_')
+                && matches!(word.as_bytes(), [b'2'..=b'9'])
+                && bare.ends_with(piece);
+            if is_count || guard::is_tool_word(&word.to_ascii_lowercase()) || word == "mcp" {
                 masked.push_str(word);
             } else {
                 // By its words, so that a name as the wire spells it has the same placeholder.

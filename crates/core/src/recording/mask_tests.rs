@@ -84,6 +84,14 @@ fn well_known_tools_stay_and_others_do_not() {
     for known in ["bash", "read_file", "Edit", "ibeam-read_file", "CallDynamicTool", "mcp_bash"] {
         assert_eq!(mask.name(known), known);
     }
+    // So are the names under which they are offered, which depend on what they are.
+    for known in ["Read_tool", "ibeam-shell_tool2", "web_search", "Web-Search_tool", "grep"] {
+        assert_eq!(mask.name(known), known);
+    }
+    for other in ["acme_tool", "read_tool4711", "read_tools"] {
+        assert_ne!(mask.name(other), other);
+    }
+    assert_eq!(mask.name("acme_crm_2"), mask.name("acme.crm").replace('.', "_") + "_2");
     let masked = mask.name("mcp__acme-crm__search_customers");
     assert!(masked.starts_with("mcp_") && masked.contains("search_"), "{masked}");
     assert!(!masked.contains("acme") && !masked.contains("customers"), "{masked}");
@@ -109,6 +117,52 @@ fn results_still_show_whether_they_failed() {
             text.ends_with(": 1")
         );
     }
+}
+
+/// Errors of the backend, results of tools, and what a CLI prints: an address, a phone number or a
+/// price in them does not stay.
+#[test]
+fn only_a_lone_status_or_exit_code_stays_of_the_numbers_in_an_error() {
+    let mask = mask();
+    let secrets = ["10", "23", "45", "67", "555", "123", "456", "42"];
+    for text in [
+        "connect to 10.23.45.67 failed",
+        "http 10.23.45.67 refused",
+        "http://10.23.45.67/ status unknown",
+        "status: 10.23.45.67",
+        "code 555-123-456",
+        "exit code 555 123 456",
+        "exit code: 10:23:45",
+        "call 555-123-456",
+        "your team has 42 seats and code of 42 more",
+        "fe80::10:23",
+        "error code of 42",
+    ] {
+        let error = LinkErrorRecord::of(&LinkError::Reset(text.into()), &mask);
+        let connect = ConnectError::new(Code::Internal, text);
+        let status = LinkError::Status { status: 500, error: Some(connect), retry_after: None };
+        let stderr = mask.error(text);
+        let result = mask.result(&format!("Error: {text}\nsome lines\n{text}, exit code: x"));
+        let status = format!("{:?}", LinkErrorRecord::of(&status, &mask)).replace("500", "");
+        for masked in [format!("{error:?}"), status, stderr, result, mask.status(text)] {
+            for secret in secrets {
+                assert!(!masked.contains(secret), "{secret} in {masked}");
+            }
+        }
+    }
+    for (text, stays) in [
+        ("exit code: 1", "exit code: 1"),
+        ("the process exited with code 137.", "code 137."),
+        ("exit code: -1", "code: -1"),
+        ("status 429: too many requests", "status 429: too many requests"),
+        ("{\"exit_code\":127}", "exit_code\":127}"),
+        ("status code: 503\n10 more", "status code: 503\n"),
+    ] {
+        let masked = mask.error(text);
+        assert!(masked.contains(stays), "{masked}");
+        assert_eq!(masked.len(), text.len());
+    }
+    assert_eq!((mask.status("429"), mask.status("x429").contains("429")), ("429".into(), false));
 }
 
 #[test]

@@ -3,8 +3,7 @@
 use serde_json::Value;
 
 use super::{
-    line::{self, Header, HeaderRefused, LineBody, RecordingLine, VERSION},
-    request::RequestRecord,
+    line::{self, Header, HeaderRefused, LONGEST, LineBody, RecordingLine, VERSION},
     start::StartRecord,
 };
 
@@ -30,6 +29,11 @@ pub enum RecordingError {
     Line { line: usize, why: String },
     #[error("the recording has no beginning: its second line must be the start of the turn")]
     NoStart,
+    #[error(
+        "line {line} is too large: a recording may have {} MiB of placeholders and images",
+        LONGEST >> 20
+    )]
+    TooLarge { line: usize },
 }
 
 impl Recording {
@@ -43,22 +47,22 @@ impl Recording {
         let first = lines.next().map(|(_, line)| line).unwrap_or_default();
         let header = header(first)?;
         let mut recording: Option<Self> = None;
-        let mut request: Option<RequestRecord> = None;
+        let mut room = LONGEST;
         let mut lines = lines.filter(|(_, line)| !line.trim().is_empty()).peekable();
         while let Some((at, text)) = lines.next() {
-            let line = match read_line(text, header.texts) {
+            let line = match read_line(text, header.texts, &mut room) {
                 Ok(line) => line,
-                Err(_) if lines.peek().is_none() => {
+                Err(None) => return Err(RecordingError::TooLarge { line: at + 1 }),
+                Err(Some(_)) if lines.peek().is_none() => {
                     if let Some(recording) = &mut recording {
                         recording.truncated = true;
                     }
                     break;
                 }
-                Err(why) => return Err(RecordingError::Line { line: at + 1, why }),
+                Err(Some(why)) => return Err(RecordingError::Line { line: at + 1, why }),
             };
             let Some(recording) = &mut recording else {
                 let LineBody::Start(start) = line.body else { return Err(RecordingError::NoStart) };
-                request = Some(start.request.clone());
                 let header = header.clone();
                 recording = Some(Self {
                     header,
@@ -69,26 +73,13 @@ impl Recording {
                 });
                 continue;
             };
-            recording.take(line, &mut request);
+            if line.body == LineBody::Unknown {
+                recording.unknown += 1;
+            } else {
+                recording.lines.push(line);
+            }
         }
         recording.ok_or(RecordingError::NoStart)
-    }
-
-    fn take(&mut self, mut line: RecordingLine, request: &mut Option<RequestRecord>) {
-        match &mut line.body {
-            LineBody::Unknown => {
-                self.unknown += 1;
-                return;
-            }
-            LineBody::Resumed(resumed) => {
-                if let Some(before) = request.as_ref() {
-                    resumed.complete(before);
-                }
-                *request = Some(RequestRecord::clone(resumed));
-            }
-            _ => {}
-        }
-        self.lines.push(line);
     }
 
     /// Whether it has all of the turn.
@@ -115,10 +106,9 @@ fn header(line: &str) -> Result<Header, HeaderRefused> {
     }
 }
 
-fn read_line(text: &str, texts: bool) -> Result<RecordingLine, String> {
-    let mut value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    if !texts {
-        line::lengthen(&mut value).ok_or("its placeholders are too long")?;
-    }
-    serde_json::from_value(value).map_err(|error| error.to_string())
+/// `Err(None)`: there is not so much room left.
+fn read_line(text: &str, texts: bool, room: &mut usize) -> Result<RecordingLine, Option<String>> {
+    let mut value: Value = serde_json::from_str(text).map_err(|error| Some(error.to_string()))?;
+    line::lengthen(&mut value, texts, room).ok_or(None)?;
+    serde_json::from_value(value).map_err(|error| Some(error.to_string()))
 }

@@ -15,6 +15,7 @@ use super::{
     line::{LineBody, RecordingLine},
     mask::Mask,
     read::Recording,
+    request::RequestRecord,
     tree::WireTree,
 };
 use crate::{
@@ -63,21 +64,36 @@ pub enum ReplayRefused {
     OtherPlan(String),
     #[error("the start of the recording is not valid: {0}")]
     Start(&'static str),
+    #[error("the recording has more than {} GiB of requests, which a replay does not read", MOST_READ >> 30)]
+    TooLarge,
 }
+
+/// All requests of a recording together, each as a whole. Each is short in the file, and is read
+/// when it is its turn.
+const MOST_READ: usize = 4 << 30;
 
 /// Replays a recording.
 ///
 /// # Errors
 /// Its start is not that of a turn.
 pub fn replay(recording: &Recording) -> Result<Replay, ReplayRefused> {
+    replay_within(recording, MOST_READ)
+}
+
+/// `left`: so much is read of requests.
+fn replay_within(recording: &Recording, left: usize) -> Result<Replay, ReplayRefused> {
     let backend = recording.header.backend().unwrap_or(BackendKind::Agent);
     match backend {
-        BackendKind::Agent => run::<AgentPeer>(recording, backend),
-        BackendKind::Cli | BackendKind::Acp => run::<ChildPeer>(recording, backend),
+        BackendKind::Agent => run::<AgentPeer>(recording, backend, left),
+        BackendKind::Cli | BackendKind::Acp => run::<ChildPeer>(recording, backend, left),
     }
 }
 
-fn run<P: Peer>(recording: &Recording, backend: BackendKind) -> Result<Replay, ReplayRefused> {
+fn run<P: Peer>(
+    recording: &Recording,
+    backend: BackendKind,
+    left: usize,
+) -> Result<Replay, ReplayRefused> {
     let Recording { header, start, lines, .. } = recording;
     let request = start.request.request();
     let plan = P::recorded_plan(start.plan.plan(backend, header.own_tools), &request);
@@ -89,6 +105,8 @@ fn run<P: Peer>(recording: &Recording, backend: BackendKind) -> Result<Replay, R
     let mut player = Player {
         turn,
         texts: header.texts,
+        request: start.request.clone(),
+        left,
         out: VecDeque::new(),
         events: VecDeque::new(),
         ids: HashMap::new(),
@@ -96,7 +114,7 @@ fn run<P: Peer>(recording: &Recording, backend: BackendKind) -> Result<Replay, R
     };
     player.step(Millis(0), ReplayWhat::Given(LineBody::Start(Box::new(start.clone()))));
     for line in lines {
-        player.play(line);
+        player.play(line)?;
     }
     player.finish(lines.last().map_or(Millis(0), |line| Millis(line.t)), recording.is_complete());
     let differs =
@@ -110,6 +128,10 @@ fn run<P: Peer>(recording: &Recording, backend: BackendKind) -> Result<Replay, R
 struct Player<P: Peer> {
     turn: Turn<P>,
     texts: bool,
+    /// The last request as a whole.
+    request: RequestRecord,
+    /// So much may still be read of requests.
+    left: usize,
     /// What the machine did and the recording has not come to yet.
     out: VecDeque<LineBody>,
     events: VecDeque<LineBody>,
@@ -124,7 +146,7 @@ impl<P: Peer> Player<P> {
         self.steps.push(ReplayStep { t: at.0, what });
     }
 
-    fn play(&mut self, line: &RecordingLine) {
+    fn play(&mut self, line: &RecordingLine) -> Result<(), ReplayRefused> {
         let at = Millis(line.t);
         match &line.body {
             LineBody::Out(_) | LineBody::Open { .. } | LineBody::Close { .. } => {
@@ -138,12 +160,13 @@ impl<P: Peer> Player<P> {
             | LineBody::Unknown => self.step(at, ReplayWhat::Note(line.body.clone())),
             given => {
                 self.step(at, ReplayWhat::Given(given.clone()));
-                self.give(given, at);
+                self.give(given, at)?;
             }
         }
+        Ok(())
     }
 
-    fn give(&mut self, given: &LineBody, now: Millis) {
+    fn give(&mut self, given: &LineBody, now: Millis) -> Result<(), ReplayRefused> {
         let turn = &mut self.turn;
         match given {
             LineBody::Opened => turn.on_opened(now),
@@ -164,8 +187,13 @@ impl<P: Peer> Player<P> {
             LineBody::Reading { reading } => turn.set_reading(*reading, now),
             LineBody::Aborted(error) => turn.abort(error.error()),
             LineBody::Resumed(request) => {
+                let before = std::mem::replace(&mut self.request, RequestRecord::clone(request));
+                self.request.complete(before);
+                let left = self.left.checked_sub(self.request.size());
+                self.left = left.ok_or(ReplayRefused::TooLarge)?;
+                let request = self.request.request();
                 // A turn that cannot be resumed says so by what it does not do.
-                let _ = turn.resume(request.request(), now);
+                let _ = turn.resume(request, now);
             }
             LineBody::Retries { left } => turn.allow_retries(*left),
             LineBody::Relieved => turn.relieve(),
@@ -179,6 +207,7 @@ impl<P: Peer> Player<P> {
             LineBody::UsageNoted(usage) => turn.note_usage(&usage.usage()),
             _ => {}
         }
+        Ok(())
     }
 
     /// The recording says that the machine did this.

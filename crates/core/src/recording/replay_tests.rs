@@ -490,3 +490,8 @@ proptest::proptest! {
         proptest::prop_assert_eq!(Replay::same_as_recorded(&recording).map(|_| ()), Ok(()));
     }
 }
+
+#[path = "replay_limits_tests.rs"]
+mod limits;
+#[path = "replay_names_tests.rs"]
+mod names;

@@ -11,7 +11,10 @@ use crate::model::{
 };
 
 /// Larger images are not made again from their size.
-const LARGEST_IMAGE: usize = 64 << 20;
+pub(super) const LARGEST_IMAGE: usize = 64 << 20;
+
+/// What each entry takes besides its texts.
+const ENTRY: usize = 64;
 
 /// What the machine reads of a request.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -164,14 +167,42 @@ impl RequestRecord {
         }
     }
 
-    /// The reverse of [`Self::shorten`].
-    pub(super) fn complete(&mut self, before: &Self) {
-        let same = before.items.iter().take(std::mem::take(&mut self.same_items)).cloned();
-        self.items.splice(..0, same);
+    /// The reverse of [`Self::shorten`]. Nothing of the request before it is copied.
+    pub(super) fn complete(&mut self, mut before: Self) {
+        before.items.truncate(std::mem::take(&mut self.same_items));
+        before.items.append(&mut self.items);
+        self.items = before.items;
         if std::mem::take(&mut self.same_setup) {
-            self.system.clone_from(&before.system);
-            self.tools.clone_from(&before.tools);
+            self.system = before.system;
+            self.tools = before.tools;
         }
+    }
+
+    /// About how much memory it takes.
+    pub(super) fn size(&self) -> usize {
+        let part = |part: &PartRecord| match part {
+            PartRecord::Text(text) => ENTRY + text.len(),
+            PartRecord::Image { mime, bytes, data } => {
+                let made = data.as_ref().map_or((*bytes).min(LARGEST_IMAGE), String::len);
+                ENTRY + mime.len() + made
+            }
+        };
+        let item = |item: &ItemRecord| match item {
+            ItemRecord::User { parts }
+            | ItemRecord::Assistant { parts }
+            | ItemRecord::ToolResult { parts, .. } => ENTRY + parts.iter().map(part).sum::<usize>(),
+            ItemRecord::ToolCall { id, name, arguments } => {
+                ENTRY + id.len() + name.len() + arguments.len()
+            }
+            ItemRecord::Reasoning { text } => ENTRY + text.len(),
+        };
+        let tool = |tool: &ToolRecord| {
+            let schema = tool.schema.as_ref().map_or(0, String::len);
+            ENTRY + tool.name.len() + tool.description.len() + schema
+        };
+        let system = self.system.iter().map(|text| ENTRY + text.len()).sum::<usize>();
+        let items = self.items.iter().map(item).sum::<usize>();
+        system + items + self.tools.iter().map(tool).sum::<usize>()
     }
 
     /// The request, as the machine reads it.

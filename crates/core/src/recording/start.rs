@@ -119,8 +119,8 @@ pub struct AgentPlanJson {
     /// The reasoning in the request of which a signature was known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signed: Vec<SignedItemRecord>,
-    /// What was known of the service, where that differs from the usual.
-    #[serde(default, skip_serializing_if = "is_usual")]
+    /// What was known of the service. All of it: what is usual changes.
+    #[serde(default = "early_service", deserialize_with = "service")]
     pub service: Box<ServiceFacts>,
     #[serde(default)]
     pub run_seed: String,
@@ -140,8 +140,16 @@ pub struct SignedItemRecord {
     pub options: String,
 }
 
-fn is_usual(service: &ServiceFacts) -> bool {
-    *service == ServiceFacts::default()
+/// What was usual when recordings left that out.
+fn early_service() -> Box<ServiceFacts> {
+    Box::new(ServiceFacts { aliases_builtins: false, ..ServiceFacts::default() })
+}
+
+/// A fact that a recording does not have is that of its time.
+fn service<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Box<ServiceFacts>, D::Error> {
+    let mut facts = serde_json::Map::deserialize(from)?;
+    facts.entry("aliases_builtins").or_insert(false.into());
+    serde_json::from_value(facts.into()).map_err(serde::de::Error::custom)
 }
 
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]

@@ -121,6 +121,23 @@ pub(super) fn is_error_word(word: &str) -> bool {
     KNOWN.contains(&word.to_ascii_lowercase())
 }
 
+/// What a status or an exit code stands behind.
+const STATUS_WORDS: [&str; 7] =
+    ["status", "code", "http", "exit", "exited", "statuscode", "exitcode"];
+
+/// Whether this number is a lone status or exit code, by the word before it, what is between the
+/// two, and what comes after it. Numbers that are joined to each other may be an address.
+pub(super) fn is_status(word: &str, joint: &str, number: &str, after: &str) -> bool {
+    let is_joint =
+        (1..=4).contains(&joint.len()) && joint.bytes().all(|b| b" :=\"'(-_".contains(&b));
+    let next = after.find(|c: char| c.is_ascii_alphanumeric() || c == '\n');
+    let next = next.and_then(|at| after.as_bytes().get(at));
+    number.len() <= 3
+        && is_joint
+        && STATUS_WORDS.iter().any(|known| word.eq_ignore_ascii_case(known))
+        && !next.is_some_and(u8::is_ascii_digit)
+}
+
 /// Where the words stand by which a result shows that it is a failure.
 pub(super) fn failure(text: &str) -> Option<Range<usize>> {
     let start = text.len() - text.trim_start().len();

@@ -16,7 +16,7 @@ use ibeam_core::recording::{
 };
 use serde::Serialize;
 
-use super::{Refusal, STYLES, USAGE, print, print_json, say};
+use super::{Refusal, STYLES, USAGE, print, say};
 
 /// A recording is at most 16 MiB; one that was put together by hand may be larger.
 const LARGEST: u64 = 256 << 20;
@@ -71,12 +71,12 @@ impl ReplayCommand {
         let name = self.file.display();
         let unreadable = |error: &dyn std::fmt::Display| Refusal {
             code: USAGE,
-            ..Refusal::new(format!("cannot replay {name}: {error}"))
+            ..Refusal::new(format!("cannot replay {name}: {}", harmless(&error.to_string())))
         };
         let recording = Recording::read(&text).map_err(|error| unreadable(&error))?;
         let replay = replay(&recording).map_err(|error| unreadable(&error))?;
         if self.json {
-            print_json(&json(&recording, &replay))?;
+            print(&escaped_json(&recording, &replay)?)?;
         } else {
             print(shown(&recording, &replay, self.all).trim_end())?;
         }
@@ -115,6 +115,13 @@ fn warnings(recording: &Recording) -> Vec<String> {
     warnings
 }
 
+/// JSON for programs that harms no terminal either.
+fn escaped_json(recording: &Recording, replay: &Replay) -> anyhow::Result<String> {
+    let text = serde_json::to_string_pretty(&json(recording, replay))?;
+    // Outside of its strings there are only line breaks.
+    Ok(escaped(&text, |c| c != '\n' && is_harmful(c)))
+}
+
 fn json<'a>(recording: &'a Recording, replay: &Replay) -> ReplayJson<'a> {
     let steps = replay.steps.iter().map(|step| {
         let (word, body) = parts(step);
@@ -144,6 +151,7 @@ fn parts(step: &ReplayStep) -> (&'static str, &LineBody) {
 fn shown(recording: &Recording, replay: &Replay, all: bool) -> String {
     let Header { ibeam, backend, time, texts, .. } = &recording.header;
     let texts = if *texts { "with texts" } else { "without texts" };
+    let [ibeam, backend, time] = [ibeam, backend, time].map(|text| harmless(text));
     let mut out =
         format!("A turn on `{backend}`, recorded by ibeam {ibeam} at {time}, {texts}\n\n");
     // Where the leg changes what the turn gives, the client got something else.
@@ -236,7 +244,32 @@ fn line(step: &ReplayStep, gives: &str, out: &mut String) {
         _ => (styling::Style::new(), " "),
     };
     let end = if mark == " " { "" } else { "\u{1b}[0m" };
+    let body = harmless(&body.to_string());
     let _ = writeln!(out, "{:>6} ms {style}{mark} {side:<7} {body}{end}", step.t);
+}
+
+/// A text of a recording, which may be that of a stranger, without what a terminal obeys.
+fn harmless(text: &str) -> String {
+    escaped(text, is_harmful)
+}
+
+/// Control characters, and those that turn the direction of a text.
+fn is_harmful(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// With escapes as JSON has them. All of these characters have only four digits.
+fn escaped(text: &str, is: impl Fn(char) -> bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is(c) {
+            let _ = write!(out, "\\u{:04x}", u32::from(c));
+        } else {
+            out.push(c);
+        }
+    }
+    out
 }
 
 #[cfg(test)]

@@ -42,3 +42,55 @@ fn differences_are_marked() {
     let missing = steps.iter().find(|step| step["step"] == "missing").unwrap();
     assert_eq!((&missing["what"], &missing["reason"]), (&"event".into(), &"length".into()));
 }
+
+/// A recording may be that of a stranger: what is in it is not obeyed by a terminal.
+#[test]
+fn control_characters_of_a_recording_are_not_printed() {
+    let harm = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}31m\u{202e}\r\u{7f}";
+    let json_harm = serde_json::to_string(harm).unwrap().trim_matches('"').to_owned();
+    let mut lines: Vec<String> = TOOLS.lines().map(ToOwned::to_owned).collect();
+    let mut header: serde_json::Value = serde_json::from_str(&lines[0]).unwrap();
+    header["ibeam"] = harm.into();
+    header["time"] = harm.into();
+    lines[0] = header.to_string();
+    let mut start: serde_json::Value = serde_json::from_str(&lines[1]).unwrap();
+    start["request"]["model"] = harm.into();
+    lines[1] = start.to_string();
+    lines
+        .insert(2, format!(r#"{{"t":1,"what":"link_error","error":{{"refused":"{json_harm}"}}}}"#));
+    lines.insert(3, format!(r#"{{"t":1,"what":"event","event":"call_begin","id":"{json_harm}","name":"{json_harm}"}}"#));
+    let (recording, replay) = replayed(&lines.join("\n"));
+    let plain = without_colours(&shown(&recording, &replay, true));
+    for text in [plain, escaped_json(&recording, &replay).unwrap()] {
+        assert!(text.contains("owned"), "{text}");
+        let bad = text.chars().find(|c| *c != '\n' && is_harmful(*c));
+        assert_eq!(bad, None, "{}", text.escape_debug());
+    }
+    let text = escaped_json(&recording, &replay).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(value["header"]["time"], harm, "programs get what is there");
+}
+
+/// Without our own colours.
+fn without_colours(text: &str) -> String {
+    let mut text = text.to_owned();
+    let ours = [STYLES.get_header(), STYLES.get_error()].map(ToString::to_string);
+    for style in [&ours[0], &ours[1], &styling::Reset.to_string(), "\u{1b}[0m"] {
+        text = text.replace(style, "");
+    }
+    text
+}
+
+#[test]
+fn an_error_about_a_recording_has_no_control_characters() {
+    let header = TOOLS.lines().next().unwrap();
+    let mut header: serde_json::Value = serde_json::from_str(header).unwrap();
+    header["ibeam_recording"] = 99.into();
+    header["ibeam"] = "\u{1b}[2Jx".into();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), header.to_string()).unwrap();
+    let command = ReplayCommand { file: file.path().to_owned(), all: false, json: false };
+    let error = command.run().unwrap_err().to_string();
+    assert!(error.contains("format 99") && error.contains("[2Jx"), "{error}");
+    assert!(!error.contains('\u{1b}'), "{error}");
+}

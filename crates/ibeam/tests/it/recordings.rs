@@ -162,6 +162,60 @@ fn a_recording_over_acp_has_no_texts_and_replays() {
     check("--backend acp");
 }
 
+/// The backend is offered such tools under other names, which come back in its calls.
+#[test]
+fn a_recording_of_tools_with_built_in_names_has_no_texts_and_replays() {
+    let home = Home::new();
+    let scenario = home.0.path().join("scenario.toml");
+    fs::write(
+        &scenario,
+        r#"
+[[rule]]
+steps = [
+    { exec = { arm = "mcp", args = { name = "Read_tool", args = { path = "/home/planted/a" } } } },
+    { exec = { arm = "mcp", args = { name = "shell_tool", args = { path = "/home/planted/b" } } } },
+    { exec = { arm = "mcp", args = { name = "grep_tool", args = { path = "/home/planted/c" } } } },
+    { text = "PlantedAnswer: {result}" },
+]
+"#,
+    )
+    .unwrap();
+    let folder = home.0.path().join("recordings");
+    let mut command = home.ibeam("serve --sim --port 0");
+    command.arg("--scenario").arg(&scenario).arg("--record").arg(&folder);
+    let server = Server::start(command);
+    let names = ["Read", "shell", "grep"];
+    let tools = names.map(|name| tool(name, &["path"]));
+    let mut messages = vec![json!({ "role": "user", "content": "PlantedQuestion" })];
+    let mut called = Vec::new();
+    for _ in names {
+        let body = json!({ "model": "auto", "messages": messages, "tools": tools });
+        let said = ask(&server.url, &[], &body);
+        messages.push(said.message());
+        for call in &said.calls {
+            called.push(call.name.clone());
+            messages.push(call.result("PlantedResult"));
+        }
+        if said.calls.is_empty() || called.len() == names.len() {
+            break;
+        }
+    }
+    assert_eq!(called, names);
+    let body = json!({ "model": "auto", "messages": messages, "tools": tools });
+    assert!(ask(&server.url, &[], &body).text.contains("PlantedAnswer"));
+    soon("the recording has no end", || {
+        let all = read(&folder);
+        all.len() == 1 && all.iter().all(|(_, text)| text.contains(r#""what":"end""#))
+    });
+    let (path, text) = read(&folder).swap_remove(0);
+    assert!(!text.to_lowercase().contains("planted"), "{text}");
+    let (code, shown) = replay(&home, &path);
+    assert_eq!(code, 0, "{shown}");
+    for name in names {
+        assert!(shown.contains(&format!("call of {name}")), "{name}: {shown}");
+    }
+}
+
 #[test]
 fn with_texts_a_recording_has_them_but_no_keys() {
     let home = Home::new();

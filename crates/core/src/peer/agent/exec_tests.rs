@@ -129,6 +129,41 @@ fn offered_tool_is_run_by_the_client() {
     assert!(call.back.is_mcp());
 }
 
+/// Whatever the names of two tools are, a call reaches the one that the model was offered.
+#[test]
+fn a_call_reaches_the_tool_that_was_offered_under_its_name() {
+    let pairs = [["read", "read_tool"], ["shell", "shell_tool"], ["a.b", "a_b"], ["a b", "a_b"]];
+    for names in pairs.into_iter().flat_map(|[one, other]| [[one, other], [other, one]]) {
+        let tool = |name: &str| Tool { name: name.into(), description: name.into(), schema: None };
+        let tools = names.map(tool);
+        let toolbox = Toolbox::of(&tools, &tools, true);
+        let called = |call: McpArgs| {
+            let ask = Some(Ask::McpArgs(call));
+            let exec = ExecServerMessage { message: ask, ..ExecServerMessage::default() };
+            let nothing = (Equipment::default(), RequestContext::default());
+            let verdict = judge(&exec, &toolbox, &nothing.0, &nothing.1, Permissions::default());
+            let Verdict::ClientTool(call) = verdict else { panic!("{verdict:?}") };
+            call.name
+        };
+        for (definition, own) in toolbox.definitions().iter().zip(names) {
+            assert!(definition.description.starts_with(own));
+            let (wire, offered) = (definition.name.clone(), definition.tool_name.clone());
+            let direct = McpArgs { name: wire.clone(), tool_name: offered, ..McpArgs::default() };
+            let by_wire = McpArgs { name: wire, ..McpArgs::default() };
+            let arguments = format!(r#"{{"toolName":"{}","arguments":{{}}}}"#, direct.tool_name);
+            let meta = McpArgs {
+                name: "CallMcpTool".into(),
+                args: crate::peer::agent::tools::arguments_map(&arguments),
+                ..McpArgs::default()
+            };
+            for call in [direct, by_wire, meta] {
+                let text = format!("{call:?}");
+                assert_eq!(called(call), own, "{names:?}: {text}");
+            }
+        }
+    }
+}
+
 #[test]
 fn hook_is_answered_with_its_own_arm() {
     for number in [1_u32, 2, 3, 4, 5, 6, 7, 8, 9, 11] {

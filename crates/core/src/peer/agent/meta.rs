@@ -104,16 +104,13 @@ pub(super) fn catalogue(toolbox: &Toolbox, query: &CatalogueQuery) -> Result<Str
         return Err(format!("There is no namespace `{namespace}`. Available: {PROVIDER}."));
     }
     let pattern = query.pattern.trim_matches('*').to_lowercase();
-    let fits = |name: &str, description: &str| {
-        (query.tool.is_empty() || name == query.tool)
-            && (name.to_lowercase().contains(&pattern)
-                || description.to_lowercase().contains(&pattern))
+    let fits = |tool: &DescribedTool<'_>| {
+        (query.tool.is_empty() || toolbox.resolve(&query.tool) == Some(tool.own))
+            && (tool.name.to_lowercase().contains(&pattern)
+                || tool.description.to_lowercase().contains(&pattern))
     };
-    let tools: Vec<Value> = toolbox
-        .described()
-        .filter(|tool| fits(tool.name, tool.description))
-        .map(|tool| describe(&tool))
-        .collect();
+    let tools: Vec<Value> =
+        toolbox.described().filter(|tool| fits(tool)).map(|tool| describe(&tool)).collect();
     Ok(json!({ "namespace": PROVIDER, "tools": tools }).to_string())
 }
 

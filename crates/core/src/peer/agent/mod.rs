@@ -19,6 +19,7 @@ mod room;
 mod roots;
 mod service_facts;
 mod state;
+mod tool_names;
 mod tools;
 pub(crate) mod vocabulary;
 

@@ -205,7 +205,7 @@ impl RunSpec {
                 && matches!(form, HistoryForm::UserRoots | HistoryForm::Transcript),
             wrapped: form != HistoryForm::RulesRoots,
             image: facts.image_shape,
-            aliased: facts.aliases_builtins,
+            names: self.around.toolbox.tool_names(),
         }
     }
 

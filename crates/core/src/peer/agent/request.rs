@@ -110,10 +110,7 @@ impl Surroundings {
         facts: &Arc<ServiceFacts>,
     ) -> Self {
         let tools = offered(request);
-        let toolbox = match facts.aliases_builtins {
-            true => Toolbox::aliased(&tools),
-            false => Toolbox::new(&tools),
-        };
+        let toolbox = Toolbox::of(&request.tools, &tools, facts.aliases_builtins);
         let toolbox = toolbox.with_status(facts.mcp_status);
         let equipment = if native { Equipment::of(&tools) } else { Equipment::default() };
         let mut context = context(request, environment, permissions);

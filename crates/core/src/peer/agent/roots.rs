@@ -7,6 +7,7 @@ use std::{
     borrow::Cow,
     collections::{HashMap, HashSet},
     fmt::Write as _,
+    sync::Arc,
 };
 
 use base64::Engine as _;
@@ -19,7 +20,8 @@ use super::{
     meta,
     reasoning::TurnSignatures,
     service_facts::ImageShape,
-    tools::{Toolbox, alias, wire_name},
+    tool_names::ToolNames,
+    tools::Toolbox,
 };
 use crate::{
     model::{
@@ -30,7 +32,7 @@ use crate::{
 };
 
 /// How entries are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct EntryStyle {
     /// The user's texts get the markers that the service writes itself.
     pub(super) tagged: bool,
@@ -38,8 +40,8 @@ pub(super) struct EntryStyle {
     pub(super) wrapped: bool,
     /// How images are written.
     pub(super) image: ImageShape,
-    /// Tools with the names of built-in ones have others.
-    pub(super) aliased: bool,
+    /// Under which names the model knows the client's tools.
+    pub(super) names: Arc<ToolNames>,
 }
 
 /// The entries of a history. No more than `most`: the oldest become one text.
@@ -51,7 +53,7 @@ pub(super) fn put(
     blobs: &mut Blobs,
 ) -> Vec<Bytes> {
     let items = paired(items, signatures);
-    let mut entries = entries(&items, style, signatures);
+    let mut entries = entries(&items, &style, signatures);
     shorten(&mut entries, most);
     let json = entries.iter().filter_map(|entry| serde_json::to_vec(entry).ok());
     json.map(|json| blobs.put(json)).collect()
@@ -234,7 +236,7 @@ struct ImageBytes {
 
 fn entries<'a>(
     history: &'a [Item],
-    style: EntryStyle,
+    style: &EntryStyle,
     signatures: &'a TurnSignatures,
 ) -> Vec<PromptEntry<'a>> {
     let calls = calls_by_id(history);
@@ -287,7 +289,7 @@ fn entries<'a>(
     out
 }
 
-fn user_parts(message: &Message, style: EntryStyle) -> Vec<PromptPart<'_>> {
+fn user_parts<'a>(message: &'a Message, style: &EntryStyle) -> Vec<PromptPart<'a>> {
     let tagged = |part| match part {
         PromptPart::Text { text } if style.tagged => {
             PromptPart::Text { text: format!("<user_query>\n{text}\n</user_query>").into() }
@@ -404,7 +406,7 @@ impl<'a> PromptEntry<'a> {
 /// looks only at those of the user.
 fn images_of_results<'a>(
     images: &mut Vec<&'a Image>,
-    style: EntryStyle,
+    style: &EntryStyle,
 ) -> Option<PromptEntry<'a>> {
     const ABOVE: &str = "[Tool Result]\nThe images in the results above:";
     if images.is_empty() {
@@ -433,14 +435,14 @@ pub(super) fn prompt_texts(blob: &[u8], texts: &mut Vec<String>) -> usize {
     images
 }
 
-fn prompt_part(part: &Part, style: EntryStyle) -> PromptPart<'_> {
+fn prompt_part<'a>(part: &'a Part, style: &EntryStyle) -> PromptPart<'a> {
     match part {
         Part::Text(text) => PromptPart::Text { text: text.into() },
         Part::Image(image) => prompt_image(image, style),
     }
 }
 
-fn prompt_image(image: &Image, style: EntryStyle) -> PromptPart<'_> {
+fn prompt_image<'a>(image: &'a Image, style: &EntryStyle) -> PromptPart<'a> {
     let ImageSource::Inline { mime, data } = &image.source;
     if style.image == ImageShape::DataUrl {
         let base64 = base64::engine::general_purpose::STANDARD.encode(data);
@@ -451,12 +453,12 @@ fn prompt_image(image: &Image, style: EntryStyle) -> PromptPart<'_> {
     PromptPart::Image { mime_type: mime, image }
 }
 
-fn prompt_call<'a>(call: &ToolCall, style: EntryStyle) -> PromptPart<'a> {
+fn prompt_call<'a>(call: &ToolCall, style: &EntryStyle) -> PromptPart<'a> {
     PromptPart::ToolCall {
         tool_call_id: CallId::sanitised(&call.id).as_str().to_owned(),
         tool_name: tool_name(Some(call), style),
         args: if style.wrapped {
-            meta::wrapped(&offered_name(&call.name, style), &call.arguments)
+            meta::wrapped(&style.names.offered(&call.name), &call.arguments)
         } else {
             meta::object(&call.arguments)
         },
@@ -466,7 +468,7 @@ fn prompt_call<'a>(call: &ToolCall, style: EntryStyle) -> PromptPart<'a> {
 fn prompt_result<'a>(
     result: &ToolResult,
     call: Option<&ToolCall>,
-    style: EntryStyle,
+    style: &EntryStyle,
 ) -> PromptPart<'a> {
     PromptPart::ToolResult {
         tool_call_id: CallId::sanitised(&result.call_id).as_str().to_owned(),
@@ -476,17 +478,12 @@ fn prompt_result<'a>(
     }
 }
 
-fn tool_name(call: Option<&ToolCall>, style: EntryStyle) -> String {
+fn tool_name(call: Option<&ToolCall>, style: &EntryStyle) -> String {
     match call {
         None => "unknown".to_owned(),
         Some(_) if style.wrapped => meta::CALL[0].to_owned(),
-        Some(call) => wire_name(&offered_name(&call.name, style)),
+        Some(call) => style.names.wire(&call.name),
     }
-}
-
-/// The name under which the model knows a tool of the client.
-fn offered_name(name: &str, style: EntryStyle) -> Cow<'_, str> {
-    if style.aliased { alias(name) } else { Cow::Borrowed(name) }
 }
 
 /// The images in a result.

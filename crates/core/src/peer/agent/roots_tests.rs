@@ -247,3 +247,33 @@ fn parts_of_a_stored_entry_are_counted_as_they_are_written() {
     assert_eq!(prompt_texts(entry.as_bytes(), &mut texts), 1);
     assert_eq!(texts, ["hi", &deep, "done"]);
 }
+
+#[test]
+fn calls_of_the_history_have_the_names_that_the_model_is_offered() {
+    let call = |name: &str| {
+        Item::ToolCall(ToolCall { id: name.into(), name: name.into(), arguments: "{}".into() })
+    };
+    for own in [
+        ["read", "read_tool"],
+        ["read_tool", "read"],
+        ["a.b", "a_b"],
+        ["a_b", "a.b"],
+        ["a b", "a_b"],
+        ["shell", "shell_tool"],
+    ] {
+        let names = Arc::new(ToolNames::new(own.into_iter(), true));
+        for wrapped in [false, true] {
+            let style = EntryStyle { names: Arc::clone(&names), wrapped, ..EntryStyle::default() };
+            let entries = written_as(&own.map(call), style, USUAL_MAX_ROOTS);
+            let entry: serde_json::Value = serde_json::from_str(&entries[0]).unwrap();
+            for (at, own) in own.iter().enumerate() {
+                let part = &entry["content"][at];
+                let name = if wrapped { &part["args"]["toolName"] } else { &part["toolName"] };
+                let found = names.resolve(name.as_str().unwrap()).unwrap();
+                assert_eq!(found.own, *own, "{part}");
+                let want = if wrapped { &found.offered } else { &found.wire };
+                assert_eq!(name, want.as_str(), "not only found, but offered so");
+            }
+        }
+    }
+}

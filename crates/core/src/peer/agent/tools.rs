@@ -1,7 +1,10 @@
 //! Client tools on the wire: definitions go out as MCP tools, calls come back
 //! with each argument as an encoded `google.protobuf.Value`.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use ibeam_proto::agent::{
@@ -11,7 +14,10 @@ use ibeam_proto::agent::{
 use prost::Message as _;
 use prost_types::{Struct, Value, value::Kind};
 
-use super::service_facts::McpStatus;
+use super::{
+    service_facts::McpStatus,
+    tool_names::{PREFIXES, ToolNames},
+};
 use crate::{
     codec::{json::JsonSize, pbwalk},
     model::Tool,
@@ -19,10 +25,6 @@ use crate::{
 
 /// The name of the pseudo MCP server that the client's tools belong to.
 pub(super) const PROVIDER: &str = "ibeam";
-
-/// Prefixes that models put before a tool's name.
-pub(super) const PREFIXES: [&str; 6] =
-    ["ibeam/", "ibeam:", "ibeam-", "mcp__ibeam__", "mcp_ibeam_", "mcp_"];
 
 /// How deep a schema or an argument may nest.
 const MAX_DEPTH: usize = 64;
@@ -41,66 +43,54 @@ const TEXT_CAP: usize = 64 * 1024;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Toolbox {
     definitions: Vec<McpToolDefinition>,
-    /// Tools that the backend sees under another name, and their own names.
-    renamed: Vec<(String, String)>,
+    /// Of all tools of the request, also of those that it does not allow.
+    names: Arc<ToolNames>,
     status: McpStatus,
-}
-
-/// Cursor's own tools, with whose names a client's may collide.
-const BUILTIN: [&str; 9] =
-    ["read", "write", "ls", "delete", "grep", "glob", "shell", "web_search", "web_fetch"];
-
-/// The name under which a tool is offered where it must not be that of a built-in one.
-pub(super) fn alias(name: &str) -> Cow<'_, str> {
-    let plain = name.to_lowercase().replace('-', "_");
-    match BUILTIN.contains(&plain.as_str()) {
-        true => Cow::Owned(format!("{name}_tool")),
-        false => Cow::Borrowed(name),
-    }
 }
 
 /// One tool of the client, as the model reads about it.
 #[derive(Debug)]
 pub(super) struct DescribedTool<'a> {
     pub(super) name: &'a str,
+    /// The client's name for it.
+    pub(super) own: &'a str,
     pub(super) description: &'a str,
     pub(super) schema: serde_json::Value,
 }
 
 impl Toolbox {
-    #[must_use]
+    #[cfg(test)]
     pub(super) fn new(tools: &[Tool]) -> Self {
-        let mut names: Vec<String> = Vec::with_capacity(tools.len());
-        let definitions = tools
-            .iter()
-            .map(|tool| {
-                let name = unique(wire_name(&tool.name), &names);
-                names.push(name.clone());
-                McpToolDefinition {
-                    name,
-                    description: tool.description.clone(),
-                    input_schema: encode_schema(tool.schema.as_deref().map(|raw| raw.get())),
-                    provider_identifier: PROVIDER.to_owned(),
-                    tool_name: tool.name.clone(),
-                    ..McpToolDefinition::default()
-                }
-            })
-            .collect();
-        Self { definitions, ..Self::default() }
+        Self::of(tools, tools, false)
     }
 
-    /// The same, with other names for tools that would collide with built-in ones.
-    pub(super) fn aliased(tools: &[Tool]) -> Self {
-        let mut renamed = Vec::new();
-        let offered = tools.iter().map(|tool| match alias(&tool.name) {
-            Cow::Borrowed(_) => tool.clone(),
-            Cow::Owned(name) => {
-                renamed.push((name.clone(), tool.name.clone()));
-                Tool { name, ..tool.clone() }
-            }
+    /// The tools that a request allows, `offered`, of all that it has. `aliased`: under other names
+    /// where they would collide with built-in ones.
+    #[must_use]
+    pub(super) fn of(all: &[Tool], offered: &[Tool], aliased: bool) -> Self {
+        let names = ToolNames::new(all.iter().map(|tool| tool.name.as_str()), aliased);
+        let offered: HashSet<&str> = offered.iter().map(|tool| tool.name.as_str()).collect();
+        let both = all.iter().zip(names.iter());
+        let both = both.filter(|(tool, _)| offered.contains(tool.name.as_str()));
+        let definitions = both.map(|(tool, name)| McpToolDefinition {
+            name: name.wire.clone(),
+            description: match name.note() {
+                Some(note) if tool.description.is_empty() => note,
+                Some(note) => format!("{}\n\n{note}", tool.description),
+                None => tool.description.clone(),
+            },
+            input_schema: encode_schema(tool.schema.as_deref().map(|raw| raw.get())),
+            provider_identifier: PROVIDER.to_owned(),
+            tool_name: name.offered.clone(),
+            ..McpToolDefinition::default()
         });
-        let offered: Vec<Tool> = offered.collect();
-        Self { renamed, ..Self::new(&offered) }
+        let definitions = definitions.collect();
+        Self { definitions, names: Arc::new(names), ..Self::default() }
+    }
+
+    /// The names of the tools, for the history.
+    pub(super) fn tool_names(&self) -> Arc<ToolNames> {
+        Arc::clone(&self.names)
     }
 
     /// The state of the server that has these tools.
@@ -153,11 +143,11 @@ impl Toolbox {
             input_schema_json: Some(schema_of(tool).to_string()),
             ..tool.clone()
         });
-        let (renamed, status) = (self.renamed.clone(), self.status);
-        Some(Self { definitions: definitions.collect(), renamed, status })
+        let (names, status) = (self.tool_names(), self.status);
+        Some(Self { definitions: definitions.collect(), names, status })
     }
 
-    /// The names that the client gave its tools.
+    /// The names under which the tools are offered.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.definitions.iter().map(|tool| tool.tool_name.as_str())
     }
@@ -183,26 +173,15 @@ impl Toolbox {
     /// The client's name for the tool that the model calls by this one.
     #[must_use]
     pub(super) fn resolve(&self, asked: &str) -> Option<&str> {
-        let bare = PREFIXES.iter().find_map(|prefix| asked.strip_prefix(prefix));
-        [Some(asked), bare].into_iter().flatten().find_map(|name| {
-            let mut tools = self.definitions.iter();
-            let tool = tools.find(|tool| tool.tool_name == name || tool.name == name);
-            let Some(tool) = tool else { return self.own_name(|own, _| own == name) };
-            let renamed = self.own_name(|_, offered| offered == tool.tool_name);
-            Some(renamed.unwrap_or(&tool.tool_name))
-        })
-    }
-
-    /// The client's own name for a tool that is offered under another one.
-    fn own_name(&self, is: impl Fn(&str, &str) -> bool) -> Option<&str> {
-        let found = self.renamed.iter().find(|(offered, own)| is(own, offered));
-        found.map(|(_, own)| own.as_str())
+        let meant = self.names.resolve(asked)?;
+        self.names().any(|name| name == meant.offered).then_some(meant.own.as_str())
     }
 
     /// The tools as the model reads about them.
     pub(super) fn described(&self) -> impl Iterator<Item = DescribedTool<'_>> {
         self.definitions.iter().map(|tool| DescribedTool {
             name: &tool.tool_name,
+            own: self.resolve(&tool.tool_name).unwrap_or(&tool.tool_name),
             description: &tool.description,
             schema: schema_of(tool),
         })
@@ -367,28 +346,6 @@ fn number_to_json(number: f64) -> serde_json::Value {
         return whole.into();
     }
     serde_json::Number::from_f64(number).map_or(serde_json::Value::Null, serde_json::Value::Number)
-}
-
-/// Model providers accept `[A-Za-z0-9_-]{1,64}` as a tool's name.
-pub(super) fn wire_name(name: &str) -> String {
-    let clean: String = name
-        .chars()
-        .take(64)
-        .map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' })
-        .collect();
-    if clean.is_empty() { "tool".to_owned() } else { clean }
-}
-
-/// Two names that clean up to the same one must stay apart.
-fn unique(name: String, taken: &[String]) -> String {
-    if !taken.contains(&name) {
-        return name;
-    }
-    let stem: String = name.chars().take(60).collect();
-    (2_u32..)
-        .map(|n| format!("{stem}_{n}"))
-        .find(|candidate| !taken.contains(candidate))
-        .unwrap_or(name)
 }
 
 #[cfg(test)]

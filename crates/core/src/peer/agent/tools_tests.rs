@@ -95,7 +95,7 @@ fn endlessly_nested_arguments_are_harmless() {
 #[test]
 fn a_tool_with_the_name_of_a_built_in_one_is_offered_under_another_and_found_under_both() {
     let tools = [tool("read", None), tool("Web-Search", None), tool("search", None)];
-    let toolbox = Toolbox::aliased(&tools);
+    let toolbox = Toolbox::of(&tools, &tools, true);
     let offered: Vec<_> = toolbox.names().collect();
     assert_eq!(offered, ["read_tool", "Web-Search_tool", "search"]);
     for (asked, own) in [
@@ -108,5 +108,35 @@ fn a_tool_with_the_name_of_a_built_in_one_is_offered_under_another_and_found_und
     ] {
         assert_eq!(toolbox.resolve(asked), own, "{asked}");
     }
-    assert_eq!(Toolbox::new(&tools).resolve("read_tool"), None);
+    assert_eq!(Toolbox::new(&tools).resolve("read_tool"), Some("read"));
+}
+
+#[test]
+fn a_tool_that_the_request_does_not_allow_is_not_found_and_changes_no_name() {
+    let all = [tool("read", None), tool("read_tool", None)];
+    let toolbox = Toolbox::of(&all, &all[..1], true);
+    assert_eq!(toolbox.names().collect::<Vec<_>>(), ["read_tool2"]);
+    for (asked, own) in [("read_tool2", Some("read")), ("read", Some("read")), ("read_tool", None)]
+    {
+        assert_eq!(toolbox.resolve(asked), own, "{asked}");
+    }
+}
+
+#[test]
+fn a_description_says_what_the_instructions_of_the_client_call_a_tool() {
+    let described = Tool { description: "Reads a file.".to_owned(), ..tool("Read", None) };
+    let tools = [described, tool("shell", None), tool("search", None)];
+    let text = |toolbox: &Toolbox| -> Vec<String> {
+        toolbox.definitions().iter().map(|tool| tool.description.clone()).collect()
+    };
+    let toolbox = Toolbox::of(&tools, &tools, true);
+    let want = [
+        "Reads a file.\n\nInstructions call this tool `Read`.",
+        "Instructions call this tool `shell`.",
+        "",
+    ];
+    assert_eq!(text(&toolbox), want);
+    let catalogue = crate::peer::agent::meta::catalogue_text(&toolbox).unwrap();
+    assert!(catalogue.contains("Instructions call this tool `Read`."), "{catalogue}");
+    assert_eq!(text(&Toolbox::new(&tools)), ["Reads a file.", "", ""]);
 }

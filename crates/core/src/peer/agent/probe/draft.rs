@@ -179,7 +179,7 @@ impl RunDraft {
 
     /// The tools of a client, declared in every place.
     pub(super) fn tools(mut self, tools: &[Tool]) -> Self {
-        self.toolbox = Toolbox::new(tools);
+        self.toolbox = Toolbox::of(tools, tools, false);
         self.headers.allowed_tools = CLIENT_TOOLS.join(",");
         self
     }
