@@ -45,6 +45,7 @@ pub(super) struct EntryStyle {
 }
 
 /// The entries of a history. No more than `most`: the oldest become one text.
+#[expect(clippy::needless_pass_by_value, reason = "each caller makes a style for this")]
 pub(super) fn put(
     items: &[Item],
     style: EntryStyle,
