@@ -307,3 +307,48 @@ impl Drop for RegistryEntry {
         self.registry.inner.turns.fetch_sub(1, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{fs::File, io::Read as _, io::Seek as _};
+
+    use ibeam_core::models::ModelPick;
+
+    use super::*;
+
+    #[test]
+    fn each_kind_of_drift_is_logged_once_by_its_name() {
+        let mut log: File = tempfile::tempfile().unwrap();
+        let writer = log.try_clone().unwrap();
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer).finish();
+        let _guard = tracing::subscriber::set_default(subscriber);
+        let registry = Registry::new(ParkedLimits::default());
+        let identity = TurnIdentity { scope: [1; 32], setup: [2; 32], model: ModelPick::default() };
+        let (sender, _mailbox) = mpsc::channel(1);
+        let entry = registry.enter(SessionId::from_random([1; 16]), identity, sender);
+        let field = |message, field| UnknownField { message, field, wire: 2 };
+        let exec = field("agent.v1.ExecServerMessage", 60);
+        let report = DriftReport {
+            unknown_fields: vec![(field("agent.v1.InteractionUpdate", 99), 2), (exec.clone(), 1)],
+            undecodable_messages: 1,
+            unknown_arms: 1,
+            arms: vec![exec],
+        };
+        for _ in 0..3 {
+            entry.drifted(&report);
+        }
+        let mut text = String::new();
+        log.rewind().unwrap();
+        log.read_to_string(&mut text).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 3, "{text}");
+        assert!(lines[0].contains("INFO"), "{text}");
+        assert!(lines[0].ends_with("agent.v1.InteractionUpdate field 99"), "{text}");
+        assert!(lines[1].contains("WARN"), "{text}");
+        assert!(lines[1].contains("agent.v1.ExecServerMessage field 60."), "{text}");
+        assert!(lines[2].contains("WARN") && lines[2].contains("cannot read"), "{text}");
+        let counts = registry.snapshot().drift;
+        assert_eq!(counts["agent.v1.InteractionUpdate#99"], 6);
+        assert_eq!((counts["unknown_arms"], counts["undecodable_messages"]), (3, 3));
+    }
+}
