@@ -141,6 +141,7 @@ mod tests {
 
     /// The runtime wakes the thread that became idle last, so others may never be woken.
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "the tasks are awaited here")]
     fn threads_that_stay_idle_return_their_memory() {
         const SHORT: Duration = Duration::from_millis(300);
         let runtime = tokio::runtime::Builder::new_multi_thread()

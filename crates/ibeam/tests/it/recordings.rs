@@ -42,7 +42,7 @@ steps = [
 const TURNS: usize = 3;
 
 /// `with_keys`: the system prompt has keys. The simulated CLI keeps its conversations on disk, where
-/// the step `secrets` would find them.
+/// the step `secrets` would find them; ibeam's own store is off for the same reason.
 fn converse(url: &str, with_keys: bool) {
     let keys = "sk-ant-planted0123456789abcdef crsr_planted0123456789abcdef";
     let prompt = format!("PlantedSystem {}", if with_keys { keys } else { "" });
@@ -82,7 +82,7 @@ fn record(home: &Home, options: &str) -> Vec<(String, String)> {
     let folder = home.0.path().join("recordings");
     let mut command = home.ibeam("serve --sim --port 0 --set cursor_agent.warm=0");
     command.arg("--scenario").arg(&scenario).arg("--record").arg(&folder);
-    command.args(options.split_whitespace());
+    command.args(options.split_whitespace()).arg("--set=store.enabled=false");
     let server = Server::start(command);
     converse(&server.url, !options.contains("--backend"));
     // The end of a recording is written a moment after the end of its answer.

@@ -154,7 +154,7 @@ async fn store_goes_on_in_memory_while_a_stopped_process_has_the_lock() {
     assert!(!log.is_empty());
     let lock = with(&path, ".lock");
     let stopped = crate::files::lock::acquire_blocking(&lock, Duration::ZERO).unwrap();
-    let began = std::time::Instant::now();
+    let began = tokio::time::Instant::now();
     store.find_broken().await;
     assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
     assert!(store.stats().in_memory);

@@ -175,7 +175,7 @@ impl RunSpec {
             HistoryForm::RulesRoots => {
                 let style = self.style(PromptOwner::Service);
                 let entries =
-                    roots::put(history, style, usize::MAX, &self.signatures, &mut self.blobs);
+                    roots::put(history, &style, usize::MAX, &self.signatures, &mut self.blobs);
                 self.state = RunState::Built(Box::new(ConversationStateStructure {
                     root_prompt_messages_json: entries,
                     turns: vec![state::turn_of(history, &mut self.blobs)],
@@ -246,7 +246,7 @@ impl RunSpec {
         let mut entries = self.system_entries();
         let style = self.style(PromptOwner::Client);
         let room = self.around.facts.max_roots.saturating_sub(entries.len());
-        entries.extend(roots::put(&items, style, room, &self.signatures, &mut self.blobs));
+        entries.extend(roots::put(&items, &style, room, &self.signatures, &mut self.blobs));
         self.state = RunState::Built(Box::new(ConversationStateStructure {
             root_prompt_messages_json: entries,
             turns: vec![state::turn_of(&items, &mut self.blobs)],
@@ -262,7 +262,7 @@ impl RunSpec {
         let mut entries = self.system_entries();
         let style = self.style(PromptOwner::Both);
         let room = self.around.facts.max_roots.saturating_sub(entries.len());
-        entries.extend(roots::put(history, style, room, &self.signatures, &mut self.blobs));
+        entries.extend(roots::put(history, &style, room, &self.signatures, &mut self.blobs));
         self.state = RunState::Built(Box::new(ConversationStateStructure {
             root_prompt_messages_json: entries,
             ..state::empty()

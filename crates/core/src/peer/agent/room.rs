@@ -17,27 +17,27 @@ impl RunSpec {
         let owner = self.prompt_of(state);
         let (style, most) = (self.style(owner), self.around.facts.max_roots);
         if owner == PromptOwner::Service || items.is_empty() {
-            return state::append(state, items, style, most, &self.signatures, &mut self.blobs);
+            return state::append(state, items, &style, most, &self.signatures, &mut self.blobs);
         }
-        let new = self.new_entries(state, items, style);
+        let new = self.new_entries(state, items, &style);
         let state = match state::root_ids(state).count() + new > most {
             true => self.shorten_kept(state, owner, new),
             false => state.clone(),
         };
         let room = most.saturating_sub(state::root_ids(&state).count());
-        state::append(&state, items, style, room, &self.signatures, &mut self.blobs)
+        state::append(&state, items, &style, room, &self.signatures, &mut self.blobs)
     }
 
     /// Whether the service takes this state with these items, and so many further entries, behind it.
     pub(super) fn has_room(&self, state: &Bytes, items: &[Item], further: usize) -> bool {
         let owner = self.prompt_of(state);
-        let new = self.new_entries(state, items, self.style(owner)) + further;
+        let new = self.new_entries(state, items, &self.style(owner)) + further;
         owner == PromptOwner::Service
             || state::root_ids(state).count() + new <= self.around.facts.max_roots
     }
 
     /// How many entries these items become; not exactly where there is room for them in any case.
-    fn new_entries(&self, state: &Bytes, items: &[Item], style: EntryStyle) -> usize {
+    fn new_entries(&self, state: &Bytes, items: &[Item], style: &EntryStyle) -> usize {
         // With missing results, and images that follow the results.
         let most = 2 * items.len() + 1;
         if state::root_ids(state).count() + most < self.around.facts.max_roots {

@@ -45,16 +45,15 @@ pub(super) struct EntryStyle {
 }
 
 /// The entries of a history. No more than `most`: the oldest become one text.
-#[expect(clippy::needless_pass_by_value, reason = "each caller makes a style for this")]
 pub(super) fn put(
     items: &[Item],
-    style: EntryStyle,
+    style: &EntryStyle,
     most: usize,
     signatures: &TurnSignatures,
     blobs: &mut Blobs,
 ) -> Vec<Bytes> {
     let items = paired(items, signatures);
-    let mut entries = entries(&items, &style, signatures);
+    let mut entries = entries(&items, style, signatures);
     shorten(&mut entries, most);
     let json = entries.iter().filter_map(|entry| serde_json::to_vec(entry).ok());
     json.map(|json| blobs.put(json)).collect()
@@ -321,7 +320,7 @@ fn shorten(entries: &mut Vec<PromptEntry<'_>>, most: usize) {
 }
 
 /// How many entries these items become.
-pub(super) fn count(items: &[Item], style: EntryStyle, signatures: &TurnSignatures) -> usize {
+pub(super) fn count(items: &[Item], style: &EntryStyle, signatures: &TurnSignatures) -> usize {
     entries(&paired(items, signatures), style, signatures).len()
 }
 

@@ -40,10 +40,10 @@ fn history() -> Vec<Item> {
 }
 
 fn written(items: &[Item]) -> Vec<String> {
-    written_as(items, EntryStyle::default(), USUAL_MAX_ROOTS)
+    written_as(items, &EntryStyle::default(), USUAL_MAX_ROOTS)
 }
 
-fn written_as(items: &[Item], style: EntryStyle, most: usize) -> Vec<String> {
+fn written_as(items: &[Item], style: &EntryStyle, most: usize) -> Vec<String> {
     let mut blobs = Blobs::default();
     let ids = put(items, style, most, &TurnSignatures::default(), &mut blobs);
     ids.iter().map(|id| String::from_utf8(blobs.get(id).unwrap().to_vec()).unwrap()).collect()
@@ -57,7 +57,7 @@ fn the_prompt_holds_the_whole_history() {
 #[test]
 fn section_1_3_entries_in_the_form_of_newer_builds() {
     let style = EntryStyle { tagged: true, wrapped: true, ..EntryStyle::default() };
-    insta::assert_snapshot!(written_as(&history(), style, USUAL_MAX_ROOTS).join("\n"));
+    insta::assert_snapshot!(written_as(&history(), &style, USUAL_MAX_ROOTS).join("\n"));
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn section_1_3_oldest_entries_are_dropped_together_with_their_results() {
     };
     let items: Vec<Item> = (0..100).flat_map(call).collect();
     for most in [60, 61, 62, USUAL_MAX_ROOTS] {
-        let written = written_as(&items, EntryStyle::default(), most);
+        let written = written_as(&items, &EntryStyle::default(), most);
         let left = shortened(most);
         assert!(written.len() <= left && written.len() + 3 > left, "{} of {most}", written.len());
         for n in 0..100 {
@@ -105,8 +105,8 @@ fn section_1_3_oldest_entries_are_dropped_together_with_their_results() {
             written[1]
         );
     }
-    assert_eq!(written_as(&items[..9], EntryStyle::default(), 9).len(), 9);
-    assert_eq!(written_as(&items[..9], EntryStyle::default(), 0).len(), 1, "all in one");
+    assert_eq!(written_as(&items[..9], &EntryStyle::default(), 9).len(), 9);
+    assert_eq!(written_as(&items[..9], &EntryStyle::default(), 0).len(), 1, "all in one");
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn section_1_1_our_system_entry_differs_from_the_services() {
     let rules = blobs.get(&rules).unwrap();
     assert!(is_our_rules(&rules) && !is_our_system(&rules) && !is_our_rules(&ours));
     let item = [message(Role::User, "<rules>\nmine\n</rules>")];
-    let of_user = put(&item, EntryStyle::default(), 9, &TurnSignatures::default(), &mut blobs);
+    let of_user = put(&item, &EntryStyle::default(), 9, &TurnSignatures::default(), &mut blobs);
     assert!(!is_our_rules(&blobs.get(&of_user[0]).unwrap()), "a client may say the same");
     let mut texts = Vec::new();
     assert_eq!((prompt_texts(&ours, &mut texts), texts), (0, vec!["Be \"brief\".".to_owned()]));
@@ -214,7 +214,7 @@ fn section_1_3_an_image_has_one_of_two_shapes() {
     let part = |image| {
         let style = EntryStyle { image, ..EntryStyle::default() };
         let entry: serde_json::Value =
-            serde_json::from_str(&written_as(&items, style, USUAL_MAX_ROOTS)[0]).unwrap();
+            serde_json::from_str(&written_as(&items, &style, USUAL_MAX_ROOTS)[0]).unwrap();
         entry["content"][0].clone()
     };
     assert_eq!(
@@ -264,7 +264,7 @@ fn calls_of_the_history_have_the_names_that_the_model_is_offered() {
         let names = Arc::new(ToolNames::new(own.into_iter(), true));
         for wrapped in [false, true] {
             let style = EntryStyle { names: Arc::clone(&names), wrapped, ..EntryStyle::default() };
-            let entries = written_as(&own.map(call), style, USUAL_MAX_ROOTS);
+            let entries = written_as(&own.map(call), &style, USUAL_MAX_ROOTS);
             let entry: serde_json::Value = serde_json::from_str(&entries[0]).unwrap();
             for (at, own) in own.iter().enumerate() {
                 let part = &entry["content"][at];

@@ -46,7 +46,7 @@ pub(super) fn empty() -> ConversationStateStructure {
 pub(super) fn append(
     checkpoint: &Bytes,
     items: &[Item],
-    style: EntryStyle,
+    style: &EntryStyle,
     most: usize,
     signatures: &TurnSignatures,
     blobs: &mut Blobs,
