@@ -65,8 +65,7 @@ pub(super) const STEPS: &[TestStep] = &[
         rust::ignored_tests("random::many_random_requests")
     })
     .needs(BUILD),
-    TestStep::new("cuts", External, Busy, 120, |_| rust::ignored_tests("every_frame::"))
-        .needs(BUILD),
+    TestStep::new("cuts", Named, Busy, 120, |_| rust::ignored_tests("every_frame::")).needs(BUILD),
     TestStep::new("strace", External, Beside, 90, |_| external::strace()).needs(BUILD),
     TestStep::new("children-500", External, Beside, 100, |_| external::children_500()).needs(BUILD),
     TestStep::new("login", External, Beside, 30, |_| external::login()).needs(BUILD),

@@ -217,19 +217,19 @@ macro_rules! every_frame {
                 use super::*;
 
                 #[tokio::test(start_paused = true)]
-                #[ignore = "minutes; the step `cuts` runs it"]
+                #[ignore = "minutes; `cargo xtask test --only cuts` runs it"]
                 async fn of_a_rebuilt_history() {
                     rebuilt_history_survives($setup, EVERY).await;
                 }
 
                 #[tokio::test(start_paused = true)]
-                #[ignore = "minutes; the step `cuts` runs it"]
+                #[ignore = "minutes; `cargo xtask test --only cuts` runs it"]
                 async fn of_every_turn() {
                     conversation_survives($setup, EVERY, false).await;
                 }
 
                 #[tokio::test(start_paused = true)]
-                #[ignore = "minutes; the step `cuts` runs it"]
+                #[ignore = "minutes; `cargo xtask test --only cuts` runs it"]
                 async fn of_every_named_turn() {
                     conversation_survives($setup, EVERY, true).await;
                 }
